@@ -346,7 +346,8 @@ func TestImpossibleTrialIsRefused(t *testing.T) {
 	v.tryout = nil
 	v.restart()
 	p := v.play()
-	if p.Status.Failure == nil || p.Status.Failure.Reason != admission.SettingUnsupported || !strings.Contains(p.Status.Failure.Message, "settings.trial.mode: Off") {
+	f := p.Status.Failure
+	if f == nil || f.Reason != admission.SettingUnsupported || !strings.Contains(f.Message, "settings.trial.mode: Off") {
 		t.Error(verdict(p))
 	}
 	v = trying(t)

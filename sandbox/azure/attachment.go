@@ -121,7 +121,8 @@ func (s attachments) attachment(st *state, i *instance, data []attachment, asked
 		return attachment{}, conflict("OperationNotAllowed", "The maximum number of data disks allowed to be attached to a VM of this size is %d.", most)
 	}
 	if zones := list(d.Body, "zones"); i.Zone != "" && (len(zones) == 0 || zones[0] != i.Zone) || i.Zone == "" && len(zones) > 0 {
-		return attachment{}, badRequest("BadRequest", "Disk %s cannot be attached to the VM because it is not in the same zone as the VM. VM zone: '%s'.", d.ID, i.Zone)
+		return attachment{}, badRequest("BadRequest", "Disk %s cannot be attached to the VM because it is not in the same zone as the VM. VM zone: '%s'.",
+			d.ID, i.Zone)
 	}
 	body := copyObject(asked)
 	delete(body, "diskId")

@@ -113,7 +113,7 @@ func (s disks) make(ctx context.Context, op operation) (func(*state), error) {
 	s.store.Read(func(st *state) {
 		source = text(st.Disks[fold(op.Target)].Body, "properties", "creationData", "sourceResourceId")
 	})
-	if err := s.step(op, "copied", func() error { return s.contents.copy(ctx, op.Target, source) }); err != nil {
+	if err := s.contents.copyOnce(ctx, op, source); err != nil {
 		return nil, err
 	}
 	return s.settle(ctx, op)

@@ -212,19 +212,20 @@ func (s *backend) until(due time.Time) error {
 	}
 }
 
-// step runs f only once for an operation, also after restarts, if the step could be recorded.
-func (s *backend) step(op operation, name string, f func() error) error {
+// copyOnce copies the content of a disk to the target of an operation: only once, also after restarts, if the copy could be recorded.
+func (s contents) copyOnce(ctx context.Context, op operation, source string) error {
+	const copied = "copied"
 	done := false
-	s.store.Read(func(st *state) { done = st.Operations[op.ID].Steps[name] })
+	s.store.Read(func(st *state) { done = st.Operations[op.ID].Steps[copied] })
 	if done {
 		return nil
 	}
-	if err := f(); err != nil {
+	if err := s.copy(ctx, op.Target, source); err != nil {
 		return err
 	}
 	return s.store.Write(func(st *state) error {
 		found := st.Operations[op.ID]
-		steps := map[string]bool{name: true}
+		steps := map[string]bool{copied: true}
 		for k := range found.Steps {
 			steps[k] = true
 		}

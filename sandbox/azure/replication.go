@@ -136,7 +136,7 @@ func (s versions) make(ctx context.Context, op operation) (func(*state), error) 
 			" due to the following error: code:StorageAccountTypeNotSupported; detail:ZRS is not supported in this region."}
 	}
 	source, _ := sourceOf(body)
-	err := s.step(op, "copied", func() error { return s.contents.copy(ctx, op.Target, source) })
+	err := s.contents.copyOnce(ctx, op, source)
 	if err != nil {
 		return nil, err
 	}

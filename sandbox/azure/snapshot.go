@@ -112,19 +112,26 @@ func (s snapshots) put(c *call) (*reply, error) {
 		rep.operation = c.begin(st, operation{Kind: "snapshot.create", Target: v.ID, Latency: s.config.Latencies.Snapshot})
 		v.Operation = rep.operation.ID
 		rep.body = s.document(st, v)
-		if d := st.Disks[fold(source)]; d != nil {
-			i := st.Instances[fold(d.Owner)]
-			running = i != nil && i.Launched
-		}
+		running = st.runs(source)
 		return nil
 	})
 	if err == nil && running { // the instance goes on writing: the content is that before the answer
-		err = s.step(*rep.operation, "copied", func() error { return s.contents.copy(c.r.Context(), id.String(), source) })
+		err = s.contents.copyOnce(c.r.Context(), *rep.operation, source)
 	}
 	if err == nil && c.started != nil {
 		s.start(*c.started)
 	}
 	return rep, err
+}
+
+// runs reports whether a disk belongs to a running instance.
+func (st *state) runs(disk string) bool {
+	d := st.Disks[fold(disk)]
+	if d == nil {
+		return false
+	}
+	i := st.Instances[fold(d.Owner)]
+	return i != nil && i.Launched
 }
 
 // replace is a PUT on an existing snapshot: the source stays.
@@ -198,7 +205,7 @@ func (s snapshots) make(ctx context.Context, op operation) (func(*state), error)
 	s.store.Read(func(st *state) {
 		source = text(st.Snapshots[fold(op.Target)].Body, "properties", "creationData", "sourceResourceId")
 	})
-	err := s.step(op, "copied", func() error { return s.contents.copy(ctx, op.Target, source) })
+	err := s.contents.copyOnce(ctx, op, source)
 	if err != nil {
 		return nil, err
 	}

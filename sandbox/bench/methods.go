@@ -71,7 +71,8 @@ func compareMethods(inPlace, copied methodCost) (r Report) {
 	r.limited("donor not Ready or cordoned, on AWS: in place, by copy", fmt.Sprintf("%s, %s", seconds(inPlace.away), seconds(copied.away)),
 		copied.away > 0 || inPlace.away == 0, "by copy 0 s")
 	r.limited("boots of the donor: in place, by copy", fmt.Sprintf("%d, %d", inPlace.boots, copied.boots), copied.boots > 0, "by copy 0")
-	r.limited("donor's disk frozen, by copy", fmt.Sprintf("%.2f s", copied.frozen.Seconds()), copied.frozen > maxFrozen || copied.frozen == 0, atMost(brief(maxFrozen)))
+	r.limited("donor's disk frozen, by copy", fmt.Sprintf("%.2f s", copied.frozen.Seconds()), copied.frozen > maxFrozen || copied.frozen == 0,
+		atMost(brief(maxFrozen)))
 	r.add("whole capture without a trial: in place, by copy", fmt.Sprintf("%.1f min, %.1f min; %d, %d requests to AWS",
 		inPlace.whole.Minutes(), copied.whole.Minutes(), inPlace.requests, copied.requests))
 	if b := copied.workshop; b != nil {

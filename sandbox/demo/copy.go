@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/sandbox/pool"
@@ -23,7 +24,7 @@ func (s *scenario) copiesDonor() bool {
 
 // servedBy are the running pods of a node by UID, with the restarts of their containers.
 func (s *scenario) servedBy(ctx context.Context, node string) (map[types.UID]int32, error) {
-	served, err := s.podsOf(ctx, node)
+	served, err := podsOf(ctx, s.world.Kube(), node)
 	for uid, pod := range served {
 		if pod.Status.Phase != corev1.PodRunning {
 			delete(served, uid)
@@ -33,8 +34,8 @@ func (s *scenario) servedBy(ctx context.Context, node string) (map[types.UID]int
 }
 
 // podsOf are the pods of a node by UID, without those of captures.
-func (s *scenario) podsOf(ctx context.Context, node string) (map[types.UID]corev1.Pod, error) {
-	list, err := s.world.Kube().CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
+func podsOf(ctx context.Context, kube kubernetes.Interface, node string) (map[types.UID]corev1.Pod, error) {
+	list, err := kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
 		FieldSelector: fields.OneTermEqualSelector("spec.nodeName", node).String(),
 	})
 	if err != nil {
@@ -63,7 +64,7 @@ func restartsOf(pods map[types.UID]corev1.Pod) map[types.UID]int32 {
 // podsRestarted waits after a reboot until the node's pods run again. The kubelet reports a restarted pod after its node is Ready.
 func (s *scenario) podsRestarted(ctx context.Context, node string, before map[types.UID]int32) error {
 	return wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
-		pods, err := s.podsOf(ctx, node)
+		pods, err := podsOf(ctx, s.world.Kube(), node)
 		now := restartsOf(pods)
 		for uid, restarts := range before {
 			if pod, there := pods[uid]; there && (now[uid] == restarts || pod.Status.Phase != corev1.PodRunning) {

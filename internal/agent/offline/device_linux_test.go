@@ -249,7 +249,9 @@ func TestDiskAtALUN(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for name, at := range map[string][2]string{"sda": {"f8b3781a", "0:0:0:0"}, "sdb": {"f8b3781a", "0:0:0:1"}, "sdc": {"f8b3781b", "1:0:0:1"}, "sdd": {"f8b3781b", "1:0:0:0"}} {
+	for name, at := range map[string][2]string{
+		"sda": {"f8b3781a", "0:0:0:0"}, "sdb": {"f8b3781a", "0:0:0:1"}, "sdc": {"f8b3781b", "1:0:0:1"}, "sdd": {"f8b3781b", "1:0:0:0"},
+	} {
 		disk(vmbus+at[0]+guid+"/host1/target1:0:0/"+at[1]+"/block/"+name, nil)
 		id := filepath.Join(m.sys, vmbus+at[0]+guid, "device_id")
 		if err := os.WriteFile(id, []byte("{"+at[0]+guid+"}\n"), 0o644); err != nil {

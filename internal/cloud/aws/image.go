@@ -3,6 +3,7 @@ package aws
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -167,15 +168,8 @@ func (p *ImageProvider) EnsureImage(ctx context.Context, spec cloud.VersionSpec)
 	if err != nil {
 		return cloud.Image{}, err
 	}
-	like, err := imageProperties{}, fmt.Errorf("the snapshot does not exist")
-	if snapshot != nil {
-		like, err = parseProperties(tagOf(snapshot.Tags, tagMachine))
-	}
+	like, err := propertiesFor(spec, snapshot, id)
 	if err != nil {
-		return cloud.Image{}, &cloud.Error{Kind: cloud.Invalid, Op: "make", Resource: of.String(),
-			Message: fmt.Sprintf("tag %s of snapshot %s does not describe the disk's machine (%s): capture again", tagMachine, id, err)}
-	}
-	if err := refuseUnproven(spec, *snapshot); err != nil {
 		return cloud.Image{}, err
 	}
 	uefi := ""
@@ -207,6 +201,19 @@ func (p *ImageProvider) EnsureImage(ctx context.Context, spec cloud.VersionSpec)
 	}
 	p.recordCreated(of.key(), sdk.ToString(made.ImageId), spec.Tags)
 	return cloud.Image{Version: spec.Version, ID: p.ImageID(spec.FamilyVersion), State: cloud.Pending, Tags: spec.Tags}, nil
+}
+
+// propertiesFor returns the properties of the image that a snapshot becomes, or refuses the snapshot. A missing snapshot is nil.
+func propertiesFor(spec cloud.VersionSpec, s *types.Snapshot, id string) (imageProperties, error) {
+	like, err := imageProperties{}, errors.New("the snapshot does not exist")
+	if s != nil {
+		like, err = parseProperties(tagOf(s.Tags, tagMachine))
+	}
+	if err != nil {
+		return like, &cloud.Error{Kind: cloud.Invalid, Op: "make", Resource: versionRef(spec.FamilyVersion).String(),
+			Message: fmt.Sprintf("tag %s of snapshot %s does not describe the disk's machine (%s): capture again", tagMachine, id, err)}
+	}
+	return like, refuseUnproven(spec, *s)
 }
 
 // refuseUnproven refuses a snapshot of another disk than the proven one. Tags can be written onto any snapshot; the volume that it was made

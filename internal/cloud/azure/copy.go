@@ -148,8 +148,7 @@ func (p copier) diskCopy(ctx context.Context, s copyState) cloud.DiskCopy {
 		return cloud.DiskCopy{ID: id, State: cloud.Pending}
 	}
 	out := cloud.DiskCopy{ID: id, IsAttached: value(s.disk.ManagedBy) != ""}
-	entry, made := s.entry(), s.disk.Properties
-	switch strings.ToLower(value(made.ProvisioningState)) {
+	switch strings.ToLower(value(s.disk.Properties.ProvisioningState)) {
 	case "deleting":
 		out.State = cloud.Deleting
 	case "failed", "canceled":
@@ -157,23 +156,27 @@ func (p copier) diskCopy(ctx context.Context, s copyState) cloud.DiskCopy {
 			out.Error = noReason
 		}
 	case "succeeded":
-		out.State = cloud.Pending
-		switch {
-		case made.CompletionPercent != nil && *made.CompletionPercent < 100: // the content is copied in the background
-		case entry == nil && !out.IsAttached, s.isElsewhere():
-			out.State = cloud.Complete
-		case entry != nil && !out.IsAttached && strings.EqualFold(s.vmState(), "Failed"):
-			out.State, out.Error = cloud.Failed, troubleOfVM(*s.vm)
-		case entry != nil && out.IsAttached && !changing(s.vmState()):
-			out.State = cloud.Complete
-		}
-		if entry != nil && out.IsAttached {
+		out.State, out.Error = s.attachmentState()
+		if entry := s.entry(); entry != nil && out.IsAttached {
 			out.Device = deviceAt(value(entry.Lun))
 		}
 	default:
 		out.State = cloud.Pending
 	}
 	return out
+}
+
+// attachmentState returns the state of a made disk, which Azure fills, attaches and detaches in the background.
+func (s copyState) attachmentState() (_ cloud.State, trouble string) {
+	filled, listed, attached := s.disk.Properties.CompletionPercent, s.entry() != nil, value(s.disk.ManagedBy) != ""
+	switch {
+	case filled != nil && *filled < 100:
+	case !listed && !attached, s.isElsewhere(), listed && attached && !changing(s.vmState()):
+		return cloud.Complete, ""
+	case listed && !attached && strings.EqualFold(s.vmState(), "Failed"):
+		return cloud.Failed, troubleOfVM(*s.vm)
+	}
+	return cloud.Pending, ""
 }
 
 // deviceAt returns how a guest finds the disk at a LUN. No name or ID of Azure is visible in the guest. Source: the udev rules of
@@ -193,7 +196,8 @@ func (p copier) EnsureAttached(ctx context.Context, spec cloud.CopySpec) (cloud.
 	have := p.diskCopy(ctx, s)
 	switch {
 	case s.disk != nil && s.isElsewhere():
-		return cloud.DiskCopy{}, s.ref.error(cloud.Conflict, opAttach, "the copy is a disk of %s, not of %s: detach the copy first", value(s.disk.ManagedBy), s.at)
+		return cloud.DiskCopy{}, s.ref.error(cloud.Conflict, opAttach, "the copy is a disk of %s, not of %s: detach the copy first",
+			value(s.disk.ManagedBy), s.at)
 	case have.IsAttached || have.State != cloud.Absent && have.State != cloud.Complete:
 		return have, nil
 	case s.vm == nil:

@@ -130,7 +130,8 @@ func (p *account) createSnapshot(ctx context.Context, ref snapshotRef, spec clou
 		CreationData: &armcompute.CreationData{CreateOption: to.Ptr(armcompute.DiskCreateOptionCopy), SourceResourceID: to.Ptr(disk)},
 	}
 	if spec.InUse {
-		properties.NetworkAccessPolicy, properties.PublicNetworkAccess = to.Ptr(armcompute.NetworkAccessPolicyDenyAll), to.Ptr(armcompute.PublicNetworkAccessDisabled)
+		properties.NetworkAccessPolicy = to.Ptr(armcompute.NetworkAccessPolicyDenyAll)
+		properties.PublicNetworkAccess = to.Ptr(armcompute.PublicNetworkAccessDisabled)
 	}
 	poller, err := clients.snapshots.BeginCreateOrUpdate(ctx, ref.group, ref.resource(), armcompute.Snapshot{
 		Location: location, Tags: toTags(spec.Tags), SKU: &armcompute.SnapshotSKU{Name: to.Ptr(armcompute.SnapshotStorageAccountTypesStandardLRS)},

@@ -187,7 +187,8 @@ func TestTrialOf(t *testing.T) {
 			VirtualMachineProfile: &armcompute.VirtualMachineScaleSetVMProfile{StorageProfile: &armcompute.VirtualMachineScaleSetStorageProfile{ImageReference: &armcompute.ImageReference{ID: to.Ptr(try.id())}}},
 		}}
 		have, found := apartIn(ofTrial, model, pool, test.pools)
-		if spec := have.spec; found != test.found || found && (spec.Name != try.spec.Name || spec.Version != try.spec.Version || spec.Tags[cloud.TagUID] != "u") {
+		spec := have.spec
+		if found != test.found || found && (spec.Name != try.spec.Name || spec.Version != try.spec.Version || spec.Tags[cloud.TagUID] != "u") {
 			t.Errorf("%s: found %t: %+v", name, found, spec)
 		}
 	}

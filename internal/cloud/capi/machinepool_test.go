@@ -115,7 +115,8 @@ func TestRollingMachinePools(t *testing.T) {
 			t.Errorf("%s: %q: %s", name, messages.String(), diff)
 		}
 	}
-	if found := refuseSize(parseObject(t, elsewhere)); len(found) != 1 || found[0].Reason != cloud.SizeManagedElsewhere || refuseSize(parseObject(t, poolOfIt)) != nil {
+	found := refuseSize(parseObject(t, elsewhere))
+	if len(found) != 1 || found[0].Reason != cloud.SizeManagedElsewhere || refuseSize(parseObject(t, poolOfIt)) != nil {
 		t.Errorf("sizes of a different owner: %+v", found)
 	}
 }

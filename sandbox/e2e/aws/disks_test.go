@@ -44,7 +44,9 @@ func (e env) attachVolume(m machine.Status) (serial string) {
 	api := sandbox.AWS().EC2()
 	found, err := api.DescribeInstances(e.Context(), &ec2.DescribeInstancesInput{InstanceIds: []string{m.ID}})
 	e.Must(err)
-	made, err := api.CreateVolume(e.Context(), &ec2.CreateVolumeInput{AvailabilityZone: found.Reservations[0].Instances[0].Placement.AvailabilityZone, Size: sdk.Int32(100)})
+	made, err := api.CreateVolume(e.Context(), &ec2.CreateVolumeInput{
+		AvailabilityZone: found.Reservations[0].Instances[0].Placement.AvailabilityZone, Size: sdk.Int32(100),
+	})
 	e.Must(err)
 	await := func(what string, is func(v ec2types.Volume) bool) {
 		e.Eventually("volume "+*made.VolumeId+" is "+what, func() (bool, string) {

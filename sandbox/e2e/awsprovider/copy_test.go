@@ -103,7 +103,9 @@ func (e env) instances(id string) []ec2types.Instance {
 // volumesOf returns the volumes with a value of a filter.
 func (e env) volumesOf(filter string, values ...string) []ec2types.Volume {
 	e.Helper()
-	out, err := sandbox.AWS().EC2().DescribeVolumes(e.Context(), &ec2.DescribeVolumesInput{Filters: []ec2types.Filter{{Name: sdk.String(filter), Values: values}}})
+	out, err := sandbox.AWS().EC2().DescribeVolumes(e.Context(), &ec2.DescribeVolumesInput{
+		Filters: []ec2types.Filter{{Name: sdk.String(filter), Values: values}},
+	})
 	e.Must(err)
 	return out.Volumes
 }

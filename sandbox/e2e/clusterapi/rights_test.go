@@ -43,8 +43,8 @@ func (e *env) newAccount() (role *rbacv1.Role, kubeconfig string) {
 	return role, filepath.Join(dir, "kamino-management", "kubeconfig")
 }
 
-// TestRights captures in place with a trial and the rights of the printed account. TestController captures by copy with them. Then the account loses a right, and the error
-// names this right.
+// TestRights captures in place with a trial and the rights of the printed account. TestController captures by copy with them.
+// Then the account loses a right, and the error names this right.
 func TestRights(t *testing.T) {
 	onlyOn(t, pool.AWS)
 	t.Parallel()
