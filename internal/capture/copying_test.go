@@ -494,7 +494,7 @@ func TestAMomentAsksForTheImage(t *testing.T) {
 	if !forbidden {
 		t.Fatal("the capture never came to its workshop")
 	}
-	c.gaveUp(p, admission.ImageNotAllowed)
+	c.gaveUp(p, admission.NotAllowed)
 }
 
 // TestAnotherHolderOfACopiedDonor: only the Lease names the holder of a donor that stays as it is, so other holders see the Lease.
