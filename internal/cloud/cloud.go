@@ -1,6 +1,9 @@
 package cloud
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // InstanceID names a VM: the text of Node.spec.providerID. Compare IDs with SameInstance, because some clouds ignore
 // case.
@@ -127,7 +130,18 @@ type SnapshotSpec struct {
 	// InUse copies the disk while the guest may write to it. TagUID, TagOrder and TagEndsAt are then required, because
 	// the snapshot holds the donor's secrets.
 	InUse bool
-	Tags  map[string]string
+	// BeforeCopy, if set, is called after every read, so that only the request for the snapshot follows. An error of BeforeCopy ends
+	// EnsureSnapshot without this request. For a snapshot that exists, BeforeCopy is not called.
+	BeforeCopy func(ctx context.Context) error
+	Tags       map[string]string
+}
+
+// Begin calls BeforeCopy. For providers.
+func (s SnapshotSpec) Begin(ctx context.Context) error {
+	if s.BeforeCopy == nil {
+		return nil
+	}
+	return s.BeforeCopy(ctx)
 }
 
 // ImageRef names a version of a pool's image family.

@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"context"
 	"net/http"
 	"path"
 	"slices"
@@ -115,6 +116,17 @@ func TestAWSCopyIsOfTheMomentOfItsSnapshot(t *testing.T) {
 	}
 	if m := w.fleet.Machine(path.Base(string(w.ids[0]))); m.Power != fleet.On || m.Boots != 1 {
 		t.Errorf("the donor is %+v", m)
+	}
+}
+
+// TestAWSReadsBeforeTheMomentOfACopy: while the donor's disk stands, there is one request.
+func TestAWSReadsBeforeTheMomentOfACopy(t *testing.T) {
+	w := newAmazon(t, awsImage)
+	_, err := w.disks.EnsureSnapshot(t.Context(), cloud.SnapshotSpec{Name: "raw", Instance: w.ids[0], InUse: true, Tags: ofCopy(),
+		BeforeCopy: func(context.Context) error { w.server.Log.Reset(); return nil }})
+	w.must(err)
+	if sent := w.server.Requests(); len(sent) != 1 || sent[0].Operation != "CreateSnapshot" {
+		t.Errorf("while the disk stands, Kamino sends:\n%s", lastOf(sent))
 	}
 }
 

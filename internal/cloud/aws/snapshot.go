@@ -192,6 +192,9 @@ func (p *ImageProvider) EnsureSnapshot(ctx context.Context, spec cloud.SnapshotS
 	if err != nil {
 		return cloud.Snapshot{}, err
 	}
+	if err := spec.Begin(ctx); err != nil {
+		return cloud.Snapshot{}, err
+	}
 	return createSnapshot(ctx, p.account, ref, spec.Tags, root.VolumeId, like.String(), billingOf(m.PlatformDetails, m.UsageOperation, m.ProductCodes).String())
 }
 

@@ -132,6 +132,9 @@ func (p *account) createSnapshot(ctx context.Context, ref snapshotRef, spec clou
 	if spec.InUse {
 		properties.NetworkAccessPolicy, properties.PublicNetworkAccess = to.Ptr(armcompute.NetworkAccessPolicyDenyAll), to.Ptr(armcompute.PublicNetworkAccessDisabled)
 	}
+	if err := spec.Begin(ctx); err != nil {
+		return cloud.Snapshot{}, err
+	}
 	poller, err := clients.snapshots.BeginCreateOrUpdate(ctx, ref.group, ref.resource(), armcompute.Snapshot{
 		Location: location, Tags: toTags(spec.Tags), SKU: &armcompute.SnapshotSKU{Name: to.Ptr(armcompute.SnapshotStorageAccountTypesStandardLRS)},
 		Properties: properties,

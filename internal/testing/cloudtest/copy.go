@@ -1,6 +1,8 @@
 package cloudtest
 
 import (
+	"context"
+	"errors"
 	"maps"
 	"testing"
 
@@ -133,7 +135,26 @@ func copyOfNothing(t *testing.T, s suite) {
 func snapshotInUse(t *testing.T, s suite) {
 	needCopies(t, s)
 	before := s.instances(t)
-	have := got(s.p.EnsureSnapshot(t.Context(), rawSpec(s)))(t)
+	asked, spec, failed := 0, rawSpec(s), errors.New("the disk is not quiet")
+	spec.BeforeCopy = func(ctx context.Context) error {
+		asked++
+		if have := got(s.p.Snapshot(ctx, s.a, rawSnapshot))(t); have.State != cloud.Absent {
+			t.Errorf("before the copy there is %+v", have)
+		}
+		return failed
+	}
+	if _, err := s.p.EnsureSnapshot(t.Context(), spec); !errors.Is(err, failed) {
+		t.Errorf("EnsureSnapshot returns %v instead of the error before the copy", err)
+	}
+	failed = nil
+	have := got(s.p.EnsureSnapshot(t.Context(), spec))(t)
+	if asked != 2 {
+		t.Errorf("called %d times before two copies", asked)
+	}
+	got(s.p.EnsureSnapshot(t.Context(), spec))(t)
+	if asked != 2 {
+		t.Error("called for a snapshot that exists")
+	}
 	if !have.Taken && have.State != cloud.Complete {
 		t.Errorf("when the call returns, the content may still change: %+v", have)
 	}
