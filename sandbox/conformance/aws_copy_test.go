@@ -329,6 +329,39 @@ func TestAWSSnapshotOfAnotherOwner(t *testing.T) {
 	}
 }
 
+// TestAWSImageOfARawSnapshot: a snapshot of a disk in use keeps its owner while another client's image needs it, so that sweeps find it.
+func TestAWSImageOfARawSnapshot(t *testing.T) {
+	w := newAmazon(t, awsImage)
+	id := w.rawCopy(w.ids[1]).SnapshotID
+	w.advance(time.Minute)
+	image, err := w.raw.RegisterImage(t.Context(), &ec2.RegisterImageInput{Name: sdk.String("mine"), RootDeviceName: sdk.String("/dev/xvda"),
+		BlockDeviceMappings: []ec2types.BlockDeviceMapping{{DeviceName: sdk.String("/dev/xvda"), Ebs: &ec2types.EbsBlockDevice{SnapshotId: sdk.String(path.Base(id))}}}})
+	w.must(err)
+	family := cloud.ImageFamily{Place: awsRegion, Name: awsGroup}
+	for name, remove := range map[string]func() error{
+		"by name": func() error { return w.disks.DeleteSnapshot(t.Context(), w.ids[0], "raw") },
+		"by ID":   func() error { return w.disks.DropSnapshot(t.Context(), id) },
+	} {
+		w.advance(time.Minute)
+		if err := remove(); !cloud.Is(err, cloud.Conflict) || !strings.Contains(err.Error(), *image.ImageId) || !strings.Contains(err.Error(), "deregister-image") {
+			t.Errorf("%s: %v", name, err)
+		}
+		w.advance(time.Minute)
+		left, err := w.disks.Snapshots(t.Context(), family)
+		w.must(err)
+		if len(left) != 1 || left[0].ID != id || left[0].Tags[cloud.TagEndsAt] == "" || left[0].State != cloud.Complete {
+			t.Errorf("%s: a sweep finds %+v", name, left)
+		}
+	}
+	_, err = w.raw.DeregisterImage(t.Context(), &ec2.DeregisterImageInput{ImageId: image.ImageId})
+	w.must(err)
+	w.advance(time.Minute)
+	w.must(w.disks.DropSnapshot(t.Context(), id))
+	if left := w.snapshots(); len(left) > 0 {
+		t.Errorf("left are %+v", left)
+	}
+}
+
 // TestAWSWorkshopOfAnotherOwner: a Prototype that follows a deleted one of its name gets a workshop of its own, while EC2 still shows the
 // other, running or terminated.
 func TestAWSWorkshopOfAnotherOwner(t *testing.T) {
