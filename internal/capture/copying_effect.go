@@ -218,7 +218,7 @@ func (o orders) orderCopy(ctx context.Context, w *pass) error {
 	if err != nil {
 		return err
 	}
-	recorded.Copy = disk
+	recorded.Copy, recorded.Disk = disk, w.copy.disk.ID
 	return o.store.record(ctx, w, func(r *v1alpha1.Record) { r.Order, r.RulesDigest = recorded, rules })
 }
 

@@ -91,6 +91,8 @@ type Instance struct {
 	// BuiltFrom is the version of the pool's image family that the instance was built from; empty for another image. Providers
 	// that do not know the version leave it empty, and New asks the ImageProvider.
 	BuiltFrom string `json:"builtFrom,omitempty"`
+	// Disk is the ID of the OS disk; empty if unknown.
+	Disk string `json:"-"`
 	// Host is the required name of the instance's Node in lower case; empty if any name is possible.
 	Host string `json:"host,omitempty"`
 	// SystemUUID and Addresses are the system UUID and the private addresses of a trial's instance, if the cloud returns
@@ -213,7 +215,8 @@ type ImageSpec struct {
 	ImageRef
 	// SnapshotID is the ID of a complete snapshot.
 	SnapshotID string
-	// Proven is as in CopySpec: EnsureImage refuses a snapshot of any other disk.
+	// Proven is the ID of the disk that was proven, as in Instance and DiskCopy: EnsureImage refuses a snapshot of any other disk.
+	// Empty for any disk.
 	Proven string
 	Tags   map[string]string
 	// Replicas is the number of replicas in the pool's region; 0 lets the provider choose by the pool's maximum size.

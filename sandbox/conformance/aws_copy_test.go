@@ -285,9 +285,9 @@ func TestAWSCopyOfAnotherOwner(t *testing.T) {
 			if of := *out.Snapshots[0].VolumeId; of != made.ID {
 				t.Errorf("the snapshot is of %s, and the copy is %s", of, made.ID)
 			}
-			version := cloud.VersionSpec{FamilyVersion: cloud.FamilyVersion{Family: amazonLine, Version: "2026.03.14"}, Proven: made.Device.Serial}
+			version := cloud.VersionSpec{FamilyVersion: cloud.FamilyVersion{Family: amazonLine, Version: "2026.03.14"}, Proven: made.ID}
 			version.SnapshotID = shot.ID
-			if _, err := w.disks.EnsureImage(t.Context(), version); !cloud.Is(err, cloud.Invalid) || !strings.Contains(err.Error(), made.Device.Serial) {
+			if _, err := w.disks.EnsureImage(t.Context(), version); !cloud.Is(err, cloud.Invalid) || !strings.Contains(err.Error(), made.ID) {
 				t.Errorf("a version of another disk: %v", err)
 			}
 			version.SnapshotID = clean.ID

@@ -110,7 +110,7 @@ func publishCopy(t *testing.T, s suite, spec cloud.CopySpec) {
 	wantSame(t, "read as one of the donor", have, got(s.p.Snapshot(t.Context(), s.a, theSnapshot))(t))
 	forged := cloud.ImageSpec{ImageRef: s.ref(firstVersion), SnapshotID: have.ID, Proven: "of-another-disk", Tags: tags()}
 	fails(s.p.EnsureImage(t.Context(), forged))(t, cloud.Invalid)
-	s.ensureImage(t, firstVersion, have)
+	s.ensureImageOf(t, firstVersion, have, got(s.p.Copy(t.Context(), spec))(t).ID)
 }
 
 // noCopies checks that there is no copy at all.
@@ -269,7 +269,7 @@ func copyPublished(t *testing.T, s suite) {
 	other := spec
 	other.Proven = "of-another-disk"
 	fails(s.p.EnsureCopySnapshot(t.Context(), other, shot))(t, cloud.Invalid)
-	spec.Proven = have.Device.Serial
+	spec.Proven = have.ID
 	publishCopy(t, s, spec)
 	wantSame(t, "an instance has changed", before, s.instances(t))
 }

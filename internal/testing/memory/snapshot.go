@@ -24,7 +24,7 @@ type snapshot struct {
 // disk is the donor's state at the moment of the copy.
 type disk struct {
 	instance    cloud.InstanceID
-	device      string // of a copy
+	id          string
 	bootID      string
 	power       cloud.Power
 	generalized bool
@@ -96,7 +96,7 @@ func (c *ImageProvider) EnsureSnapshot(ctx context.Context, spec cloud.SnapshotS
 	}
 	return c.snapshotAfter(ctx, spec, func(m *instance) (cloud.Snapshot, error) {
 		return c.takeSnapshot(opEnsureSnapshot, spec, disk{
-			instance: m.id, power: m.power, generalized: m.generalized, bootID: bootID(m.id, m.boots), sizeGB: m.diskGB,
+			instance: m.id, id: diskOf(m.id), power: m.power, generalized: m.generalized, bootID: bootID(m.id, m.boots), sizeGB: m.diskGB,
 		}, c.config.Instant || spec.InUse)
 	})
 }
