@@ -23,6 +23,9 @@ type OrderRecord struct {
 	Key string `json:"key"`
 	// Pod is the UID of the pod for the order; empty until the engine has seen the pod.
 	Pod types.UID `json:"pod,omitempty"`
+	// Disk is the cloud's ID of the disk that the order generalizes. No snapshot of another disk becomes a version.
+	// +optional
+	Disk string `json:"disk,omitempty"`
 	// Copy is the disk of an order with method Copy. The order is void for every other disk.
 	// +optional
 	Copy *CopiedDisk `json:"copy,omitempty"`

@@ -100,19 +100,35 @@ const (
 	momentReads, overReads = 400, 200
 )
 
-// copyRunning lets the pod freeze the donor's disk, asks the cloud for the snapshot, and records whether the pod says that the
-// cloud's answer came in time. One pass does this, because the disk stands still meanwhile.
+// errNotQuiet ends a request for a snapshot whose moment has not come. The next pass decides by the pod's report.
+var errNotQuiet = errors.New("the donor's disk is not quiet")
+
+// copyRunning asks the cloud for the snapshot, lets the pod freeze the donor's disk right before the request that copies it, and
+// records whether the pod says that the cloud's answer came in time. One pass does this, because the disk stands still meanwhile.
 func (c copying) copyRunning(ctx context.Context, w *pass) error {
-	if err := c.say(ctx, w, v1alpha1.WordProceed); err != nil {
-		return err
-	}
-	said, err := c.await(ctx, w, momentReads, func(s v1alpha1.MomentState) bool { return s != v1alpha1.MomentQuiet })
-	if err != nil || said == nil || said.State != v1alpha1.MomentNow {
-		return err // the next pass decides by the report
-	}
-	spec := cloud.SnapshotSpec{Name: copyName(w.p, w.copyRecord().Try), Instance: w.id, InUse: true, Tags: w.copySpec(c.now()).Tags}
-	made, err := c.cloud.EnsureSnapshot(ctx, spec)
-	if err != nil {
+	isQuiet := false
+	made, err := c.cloud.EnsureSnapshot(ctx, cloud.SnapshotSpec{
+		Name: copyName(w.p, w.copyRecord().Try), Instance: w.id, InUse: true, Tags: w.copySpec(c.now()).Tags,
+		BeforeCopy: func(ctx context.Context) error {
+			if err := c.say(ctx, w, v1alpha1.WordProceed); err != nil {
+				return err
+			}
+			said, err := c.await(ctx, w, momentReads, func(s v1alpha1.MomentState) bool { return s != v1alpha1.MomentQuiet })
+			if err != nil {
+				return err
+			}
+			if isQuiet = said != nil && said.State == v1alpha1.MomentNow; !isQuiet {
+				return errNotQuiet
+			}
+			return nil
+		},
+	})
+	switch {
+	case errors.Is(err, errNotQuiet):
+		return nil
+	case !isQuiet:
+		return err // without an error there is a snapshot of another moment: the next pass discards it
+	case err != nil:
 		return errors.Join(err, c.say(ctx, w, v1alpha1.WordRefused))
 	}
 	if err := c.say(ctx, w, v1alpha1.WordAccepted); err != nil {
@@ -202,7 +218,7 @@ func (o orders) orderCopy(ctx context.Context, w *pass) error {
 	if err != nil {
 		return err
 	}
-	recorded.Copy = disk
+	recorded.Copy, recorded.Disk = disk, w.copy.disk.ID
 	return o.store.record(ctx, w, func(r *v1alpha1.Record) { r.Order, r.RulesDigest = recorded, rules })
 }
 

@@ -30,6 +30,26 @@ func (s *testEnv) nothingPublished() {
 	}
 }
 
+// TestAForgedSnapshotOfAnotherDisk: tags can be written onto any snapshot. One of another node's disk, with all tags of the proven disk,
+// never becomes a version.
+func TestAForgedSnapshotOfAnotherDisk(t *testing.T) {
+	s := newTestEnv(t).decide()
+	s.before("EnsureSnapshot", func() {
+		p := s.prototype()
+		_, err := s.cloud.EnsureSnapshot(t.Context(), cloud.SnapshotSpec{Name: s.name, Instance: s.peer, Tags: map[string]string{
+			cloud.TagUID: string(p.UID), cloud.TagCluster: ourCluster, cloud.TagProof: p.Status.Proof.Tag()}})
+		s.must(err)
+	})
+	p := s.play()
+	s.failed(p, CloudRefused)
+	if !strings.Contains(p.Status.Failure.Message, "the proof is of disk") {
+		t.Error(verdict(p))
+	}
+	if made := s.cloud.World().Images; len(made) > 0 {
+		t.Errorf("published are %+v", made)
+	}
+}
+
 // TestSnapshotBelongsToItsUID: a snapshot of the same name with another UID, or without a UID, is neither used
 // nor deleted. The failure names the snapshot.
 func TestSnapshotBelongsToItsUID(t *testing.T) {

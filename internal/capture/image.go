@@ -125,7 +125,7 @@ func (a images) copyDisk(ctx context.Context, w *pass) (err error) {
 	spec := cloud.SnapshotSpec{Name: w.p.Name, Instance: w.id, Tags: w.tags()}
 	if w.facts.Copy.Wanted {
 		copied := w.copySpec(a.now())
-		copied.Proven = w.record.Order.Copy.Device
+		copied.Proven = w.record.Order.Disk
 		_, err = a.cloud.EnsureCopySnapshot(ctx, copied, spec)
 		return err
 	}
@@ -210,8 +210,8 @@ func (w *pass) imageSpec(now time.Time) cloud.ImageSpec {
 	tags := w.tags()
 	tags[cloud.TagBuiltAt] = history.BuiltAtTag(w.disk.proof.At.Time, now)
 	proven := ""
-	if isCopyOrder(w.record) {
-		proven = w.record.Order.Copy.Device
+	if w.record.Order != nil {
+		proven = w.record.Order.Disk
 	}
 	return cloud.ImageSpec{
 		ImageRef:           w.ref(),

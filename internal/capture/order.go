@@ -47,6 +47,7 @@ func (o orders) order(ctx context.Context, w *pass) error {
 	if err != nil {
 		return err
 	}
+	made.Disk = w.donor.instance.Disk
 	err = o.store.record(ctx, w, func(r *v1alpha1.Record) { r.GeneralizeBootID, r.RulesDigest, r.Order = boot, rules, made })
 	if err != nil {
 		return err

@@ -1,6 +1,9 @@
 package cloud
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // InstanceID names a VM: the text of Node.spec.providerID. Compare IDs with SameInstance, because some clouds ignore
 // case.
@@ -88,6 +91,8 @@ type Instance struct {
 	// BuiltFrom is the version of the pool's image family that the instance was built from; empty for another image. Providers
 	// that do not know the version leave it empty, and New asks the ImageProvider.
 	BuiltFrom string `json:"builtFrom,omitempty"`
+	// Disk is the ID of the OS disk; empty if unknown.
+	Disk string `json:"-"`
 	// Host is the required name of the instance's Node in lower case; empty if any name is possible.
 	Host string `json:"host,omitempty"`
 	// SystemUUID and Addresses are the system UUID and the private addresses of a trial's instance, if the cloud returns
@@ -127,7 +132,18 @@ type SnapshotSpec struct {
 	// InUse copies the disk while the guest may write to it. TagUID, TagOrder and TagEndsAt are then required, because
 	// the snapshot holds the donor's secrets.
 	InUse bool
-	Tags  map[string]string
+	// BeforeCopy, if set, is called after every read, so that only the request for the snapshot follows. An error of BeforeCopy ends
+	// EnsureSnapshot without this request. For a snapshot that exists, BeforeCopy is not called.
+	BeforeCopy func(ctx context.Context) error
+	Tags       map[string]string
+}
+
+// Begin calls BeforeCopy. For providers.
+func (s SnapshotSpec) Begin(ctx context.Context) error {
+	if s.BeforeCopy == nil {
+		return nil
+	}
+	return s.BeforeCopy(ctx)
 }
 
 // ImageRef names a version of a pool's image family.
@@ -199,7 +215,8 @@ type ImageSpec struct {
 	ImageRef
 	// SnapshotID is the ID of a complete snapshot.
 	SnapshotID string
-	// Proven is as in CopySpec: EnsureImage refuses a snapshot of any other disk.
+	// Proven is the ID of the disk that was proven, as in Instance and DiskCopy: EnsureImage refuses a snapshot of any other disk.
+	// Empty for any disk.
 	Proven string
 	Tags   map[string]string
 	// Replicas is the number of replicas in the pool's region; 0 lets the provider choose by the pool's maximum size.

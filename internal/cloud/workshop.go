@@ -30,7 +30,7 @@ type CopySpec struct {
 	// SnapshotID is the ID of the snapshot that the copy is made from, complete for EnsureAttached. A disk from another snapshot is not
 	// the copy. Empty if unknown.
 	SnapshotID string
-	// Proven is the serial number of the device that a proof names. EnsureCopySnapshot refuses any other disk; empty for any disk.
+	// Proven is the ID of the copy that was proven. EnsureCopySnapshot refuses any other disk; empty for any disk.
 	Proven string
 	// Tags of the copy, as of a workshop, and TagOrder. A disk with another TagUID is not the copy.
 	Tags map[string]string

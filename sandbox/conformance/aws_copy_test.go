@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"context"
 	"net/http"
 	"path"
 	"slices"
@@ -115,6 +116,17 @@ func TestAWSCopyIsOfTheMomentOfItsSnapshot(t *testing.T) {
 	}
 	if m := w.fleet.Machine(path.Base(string(w.ids[0]))); m.Power != fleet.On || m.Boots != 1 {
 		t.Errorf("the donor is %+v", m)
+	}
+}
+
+// TestAWSReadsBeforeTheMomentOfACopy: while the donor's disk stands, there is one request.
+func TestAWSReadsBeforeTheMomentOfACopy(t *testing.T) {
+	w := newAmazon(t, awsImage)
+	_, err := w.disks.EnsureSnapshot(t.Context(), cloud.SnapshotSpec{Name: "raw", Instance: w.ids[0], InUse: true, Tags: ofCopy(),
+		BeforeCopy: func(context.Context) error { w.server.Log.Reset(); return nil }})
+	w.must(err)
+	if sent := w.server.Requests(); len(sent) != 1 || sent[0].Operation != "CreateSnapshot" {
+		t.Errorf("while the disk stands, Kamino sends:\n%s", lastOf(sent))
 	}
 }
 
@@ -273,9 +285,9 @@ func TestAWSCopyOfAnotherOwner(t *testing.T) {
 			if of := *out.Snapshots[0].VolumeId; of != made.ID {
 				t.Errorf("the snapshot is of %s, and the copy is %s", of, made.ID)
 			}
-			version := cloud.VersionSpec{FamilyVersion: cloud.FamilyVersion{Family: amazonLine, Version: "2026.03.14"}, Proven: made.Device.Serial}
+			version := cloud.VersionSpec{FamilyVersion: cloud.FamilyVersion{Family: amazonLine, Version: "2026.03.14"}, Proven: made.ID}
 			version.SnapshotID = shot.ID
-			if _, err := w.disks.EnsureImage(t.Context(), version); !cloud.Is(err, cloud.Invalid) || !strings.Contains(err.Error(), made.Device.Serial) {
+			if _, err := w.disks.EnsureImage(t.Context(), version); !cloud.Is(err, cloud.Invalid) || !strings.Contains(err.Error(), made.ID) {
 				t.Errorf("a version of another disk: %v", err)
 			}
 			version.SnapshotID = clean.ID
@@ -314,6 +326,39 @@ func TestAWSSnapshotOfAnotherOwner(t *testing.T) {
 	w.must(err)
 	if len(out.Snapshots) != 1 || *out.Snapshots[0].SnapshotId != *other.SnapshotId {
 		t.Errorf("left are %+v", out.Snapshots)
+	}
+}
+
+// TestAWSImageOfARawSnapshot: a snapshot of a disk in use keeps its owner while another client's image needs it, so that sweeps find it.
+func TestAWSImageOfARawSnapshot(t *testing.T) {
+	w := newAmazon(t, awsImage)
+	id := w.rawCopy(w.ids[1]).SnapshotID
+	w.advance(time.Minute)
+	image, err := w.raw.RegisterImage(t.Context(), &ec2.RegisterImageInput{Name: sdk.String("mine"), RootDeviceName: sdk.String("/dev/xvda"),
+		BlockDeviceMappings: []ec2types.BlockDeviceMapping{{DeviceName: sdk.String("/dev/xvda"), Ebs: &ec2types.EbsBlockDevice{SnapshotId: sdk.String(path.Base(id))}}}})
+	w.must(err)
+	family := cloud.ImageFamily{Place: awsRegion, Name: awsGroup}
+	for name, remove := range map[string]func() error{
+		"by name": func() error { return w.disks.DeleteSnapshot(t.Context(), w.ids[0], "raw") },
+		"by ID":   func() error { return w.disks.DropSnapshot(t.Context(), id) },
+	} {
+		w.advance(time.Minute)
+		if err := remove(); !cloud.Is(err, cloud.Conflict) || !strings.Contains(err.Error(), *image.ImageId) || !strings.Contains(err.Error(), "deregister-image") {
+			t.Errorf("%s: %v", name, err)
+		}
+		w.advance(time.Minute)
+		left, err := w.disks.Snapshots(t.Context(), family)
+		w.must(err)
+		if len(left) != 1 || left[0].ID != id || left[0].Tags[cloud.TagEndsAt] == "" || left[0].State != cloud.Complete {
+			t.Errorf("%s: a sweep finds %+v", name, left)
+		}
+	}
+	_, err = w.raw.DeregisterImage(t.Context(), &ec2.DeregisterImageInput{ImageId: image.ImageId})
+	w.must(err)
+	w.advance(time.Minute)
+	w.must(w.disks.DropSnapshot(t.Context(), id))
+	if left := w.snapshots(); len(left) > 0 {
+		t.Errorf("left are %+v", left)
 	}
 }
 

@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"context"
 	"net/http"
 	"strings"
 	"testing"
@@ -130,6 +131,17 @@ func TestAzureCopyIsOfTheMomentOfItsSnapshot(t *testing.T) {
 	}
 	if m := w.machineOf(w.a); m.Power != fleet.On || m.Boots != 1 {
 		t.Errorf("the donor is %+v", m)
+	}
+}
+
+// TestAzureReadsBeforeTheMomentOfACopy: while the donor's disk stands, there is one request.
+func TestAzureReadsBeforeTheMomentOfACopy(t *testing.T) {
+	w := newCopyEnv(t)
+	_, err := w.p.EnsureSnapshot(t.Context(), cloud.SnapshotSpec{Name: "raw", Instance: w.a, InUse: true, Tags: ofCopy(),
+		BeforeCopy: func(context.Context) error { w.cloud.Log.Reset(); return nil }})
+	w.must(err)
+	if sent := w.cloud.Requests(); len(sent) != 1 || sent[0].Method != http.MethodPut || sent[0].Noun != "snapshot" {
+		t.Errorf("while the disk stands, Kamino sends:\n%s", lastOf(sent))
 	}
 }
 

@@ -76,13 +76,16 @@ func (f Facts) hasRawCopy() bool {
 	return f.Copy.Raw != Absent || f.Copy.Volume != NoVolume || f.Disk.Proven
 }
 
-// checkHeld ends a capture that has lost its reservation, and completes the reservation.
+// checkHeld ends a capture that has lost its donor or its reservation, and completes the reservation. A copy that was taken is a
+// copy, whatever happens to the donor. The donor comes first: a Node that is gone shows no reservation either.
 func checkHeld(f Facts) Decision {
 	switch {
+	case (f.Donor.Node == NodeGone || f.Donor.Power == InstanceGone) && !f.hasRawCopy():
+		return fail(DonorGone)
 	case f.Hold.Lock == Overwritten:
 		return do(Relock)
 	case f.Hold.Lock != Ours && !f.hasRawCopy():
-		return fail(ReservationLost) // another client may change the donor now; a copy that was taken is a copy
+		return fail(ReservationLost) // another client may change the donor now
 	case f.Hold.Lock == Ours && !f.Hold.Recorded:
 		return do(Record)
 	case f.Hold.Overdue && !f.Disk.Proven:
@@ -122,8 +125,6 @@ func checkWorkshop(f Facts) Decision {
 // quiesce flushes the donor's disk, and copies the disk in the moment in which nothing is half written.
 func quiesce(f Facts) Decision {
 	switch {
-	case f.Donor.Node == NodeGone, f.Donor.Power == InstanceGone:
-		return fail(DonorGone)
 	case f.Copy.Spent && f.Copy.Quiesce == NoQuiesce:
 		return fail(CopyUnusable)
 	case f.Copy.Quiesce == QuiesceTooBusy:

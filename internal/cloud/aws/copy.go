@@ -371,7 +371,7 @@ func (p copier) EnsureCopySnapshot(ctx context.Context, spec cloud.CopySpec, sho
 	case have.State != cloud.Complete || have.IsAttached:
 		return cloud.Snapshot{}, ref.error(cloud.Conflict, "make a snapshot of", "the copy is %s, and attached: %t; detach the copy first",
 			have.State, have.IsAttached)
-	case spec.Proven != "" && spec.Proven != deviceOf(have.ID, "").Serial:
+	case spec.Proven != "" && spec.Proven != have.ID:
 		return cloud.Snapshot{}, ref.error(cloud.Invalid, "make a snapshot of", "the copy is %s, and the proof is of %s", have.ID, spec.Proven)
 	}
 	return createSnapshot(ctx, p.account, of, shot.Tags, v.VolumeId, tagOf(v.Tags, tagMachine), tagOf(v.Tags, tagBilling))

@@ -219,7 +219,7 @@ func propertiesFor(spec cloud.VersionSpec, s *types.Snapshot, id string) (imageP
 // refuseUnproven refuses a snapshot of another disk than the proven one. Tags can be written onto any snapshot; the volume that it was made
 // from never changes.
 func refuseUnproven(spec cloud.VersionSpec, s types.Snapshot) error {
-	if of := deviceOf(sdk.ToString(s.VolumeId), "").Serial; spec.Proven != "" && of != spec.Proven {
+	if of := sdk.ToString(s.VolumeId); spec.Proven != "" && of != spec.Proven {
 		return &cloud.Error{Kind: cloud.Invalid, Op: "make", Resource: versionRef(spec.FamilyVersion).String(), Message: fmt.Sprintf(
 			"snapshot %s is of volume %s, and the proof is of %s: find the client that writes Kamino's tags", sdk.ToString(s.SnapshotId), of, spec.Proven)}
 	}

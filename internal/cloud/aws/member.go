@@ -290,9 +290,13 @@ func (a *account) instanceOf(ctx context.Context, in string, m ec2types.Instance
 	if m.Placement != nil {
 		ref.zone = sdk.ToString(m.Placement.AvailabilityZone)
 	}
+	disk := ""
+	if root := rootOf(m); root != nil {
+		disk = sdk.ToString(root.VolumeId)
+	}
 	image, err := a.imageTextOf(ctx, in, sdk.ToString(m.ImageId))
 	return cloud.Instance{
-		ID: ref.providerID(), Power: powerOf(m), Image: image, CreatedAt: launchedAt(m), Refusals: refusalsOf(ref, m),
+		ID: ref.providerID(), Power: powerOf(m), Image: image, Disk: disk, CreatedAt: launchedAt(m), Refusals: refusalsOf(ref, m),
 		Removing: stateOf(m) == ec2types.InstanceStateNameShuttingDown,
 	}, err
 }

@@ -3,6 +3,7 @@ package aws
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -192,6 +193,9 @@ func (p *ImageProvider) EnsureSnapshot(ctx context.Context, spec cloud.SnapshotS
 	if err != nil {
 		return cloud.Snapshot{}, err
 	}
+	if err := spec.Begin(ctx); err != nil {
+		return cloud.Snapshot{}, err
+	}
 	return createSnapshot(ctx, p.account, ref, spec.Tags, root.VolumeId, like.String(), billingOf(m.PlatformDetails, m.UsageOperation, m.ProductCodes).String())
 }
 
@@ -218,6 +222,17 @@ func createSnapshot(ctx context.Context, a *account, ref snapshotRef, tags map[s
 		Tags: tagsOf(made.Tags)}, nil
 }
 
+// stolenSnapshot is the error of a snapshot of a disk in use that another client made an image of.
+func stolenSnapshot(id string, of fmt.Stringer, err error) error {
+	var refused *cloud.Error
+	if errors.As(fail("delete", of, err), &refused) {
+		refused.Message += fmt.Sprintf("; %s holds the secrets of a running node, and Kamino makes no image of it: find the client that registered the image, "+
+			"run `aws ec2 deregister-image --image-id AMI`, and remove the nodes made from it. Kamino then deletes the snapshot", id)
+		return refused
+	}
+	return err
+}
+
 // DeleteSnapshot implements cloud.ImageProvider. A snapshot that backs an image is handed over to the image, and is
 // deleted with the image.
 func (p *ImageProvider) DeleteSnapshot(ctx context.Context, id cloud.InstanceID, name string) error {
@@ -231,13 +246,13 @@ func (p *ImageProvider) DeleteSnapshot(ctx context.Context, id cloud.InstanceID,
 		return err
 	}
 	if made := p.recentlyCreated(ref.key()); len(all) == 0 && made.id != "" {
-		all = []types.Snapshot{{SnapshotId: sdk.String(made.id)}}
+		all = []types.Snapshot{{SnapshotId: sdk.String(made.id), Tags: toTags(made.tags, nil)}}
 	}
 	for _, s := range all {
 		if tagOf(s.Tags, cloud.TagUID) != tagOf(all[0].Tags, cloud.TagUID) {
 			continue // another cluster uses the name; Snapshot shows the first
 		}
-		if err := p.deleteSnapshot(ctx, ref.region, sdk.ToString(s.SnapshotId), ref); err != nil {
+		if err := p.deleteSnapshot(ctx, ref.region, s, ref); err != nil {
 			return err
 		}
 	}
@@ -249,9 +264,11 @@ func (p *ImageProvider) DeleteSnapshot(ctx context.Context, id cloud.InstanceID,
 }
 
 // deleteSnapshot deletes a snapshot, or hands the snapshot over to images. If the read cache shows an image of the
-// snapshot, AWS would refuse the deletion, and there is no request.
-func (a *account) deleteSnapshot(ctx context.Context, region, id string, of fmt.Stringer) error {
-	if _, backs := cloud.ReadCacheOf(ctx).Get(backsKey(region, id)); !backs {
+// snapshot, AWS would refuse the deletion, and there is no request. A snapshot with an end is of a disk in use: no image of Kamino
+// needs it, so it keeps its owner until another client's image is gone.
+func (a *account) deleteSnapshot(ctx context.Context, region string, s types.Snapshot, of fmt.Stringer) error {
+	id, isInUse := sdk.ToString(s.SnapshotId), tagOf(s.Tags, cloud.TagEndsAt) != ""
+	if _, backs := cloud.ReadCacheOf(ctx).Get(backsKey(region, id)); !backs || isInUse {
 		_, err := a.ec2(region).DeleteSnapshot(ctx, &ec2.DeleteSnapshotInput{SnapshotId: sdk.String(id)})
 		switch {
 		case err == nil, isNotFound(err):
@@ -259,6 +276,8 @@ func (a *account) deleteSnapshot(ctx context.Context, region, id string, of fmt.
 			return nil
 		case !isCode(err, "InvalidSnapshot.InUse"):
 			return fail("delete", of, err)
+		case isInUse:
+			return stolenSnapshot(id, of, err)
 		}
 	}
 	// A single write for all three tags. An empty value means no name and no UID.

@@ -69,5 +69,13 @@ func (p *ImageProvider) DropSnapshot(ctx context.Context, id string) error {
 		}
 		return unsupported(id, "not the ID of a snapshot (REGION/snap-...)")
 	}
-	return p.deleteSnapshot(ctx, in, name, snapshotRef{in, name})
+	ref := snapshotRef{in, name}
+	s, err := p.snapshotByID(ctx, ref, in, name)
+	switch {
+	case err != nil && !cloud.Is(err, cloud.NotFound):
+		return err
+	case s == nil: // EC2 may show it late
+		s = &types.Snapshot{SnapshotId: sdk.String(name)}
+	}
+	return p.deleteSnapshot(ctx, in, *s, ref)
 }

@@ -371,6 +371,8 @@ func (p copier) EnsureCopySnapshot(ctx context.Context, spec cloud.CopySpec, sho
 	case have.State != cloud.Complete || have.IsAttached:
 		return cloud.Snapshot{}, s.ref.error(cloud.Conflict, "make a snapshot of", "the copy is %s, and attached: %t; detach the copy first",
 			have.State, have.IsAttached)
+	case spec.Proven != "" && !strings.EqualFold(spec.Proven, have.ID):
+		return cloud.Snapshot{}, s.ref.error(cloud.Invalid, "make a snapshot of", "the copy is %s, and the proof is of %s", have.ID, spec.Proven)
 	}
 	return p.createSnapshot(ctx, of, shot, s.disk.Location, s.ref.id())
 }

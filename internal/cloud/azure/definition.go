@@ -134,16 +134,25 @@ func snapshotTraits(ctx context.Context, p *ImageProvider, clients *clients, s s
 	if seen, found := p.traits.Load(strings.ToLower(id)); found {
 		return seen.(diskTraits), nil
 	}
+	snapshot, err := snapshotAt(ctx, clients, s, id)
+	if err != nil {
+		return diskTraits{}, err
+	}
+	return traitsOfSnapshot(snapshot), nil
+}
+
+// snapshotAt reads the snapshot of an ID.
+func snapshotAt(ctx context.Context, clients *clients, s scaleSet, id string) (armcompute.Snapshot, error) {
 	group, name, ok := groupAndName(id, "snapshots")
 	if !ok {
-		return diskTraits{}, &cloud.Error{Kind: cloud.Invalid, Op: "make an image of", Resource: s.String(),
+		return armcompute.Snapshot{}, &cloud.Error{Kind: cloud.Invalid, Op: "make an image of", Resource: s.String(),
 			Message: fmt.Sprintf("%q is not the ID of a snapshot", id)}
 	}
 	snapshot, err := clients.snapshots.Get(ctx, group, name, nil)
 	if err != nil {
-		return diskTraits{}, fail("read", text("snapshot "+name), err)
+		return armcompute.Snapshot{}, fail("read", text("snapshot "+name), err)
 	}
-	return traitsOfSnapshot(snapshot.Snapshot), nil
+	return snapshot.Snapshot, nil
 }
 
 func traitsOfSnapshot(snapshot armcompute.Snapshot) diskTraits {

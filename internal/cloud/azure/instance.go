@@ -36,7 +36,7 @@ func (p *ImageProvider) Instance(ctx context.Context, id cloud.InstanceID) (clou
 
 // instanceOf converts a VM.
 func instanceOf(id cloud.InstanceID, ref instance, vm armcompute.VirtualMachineScaleSetVM) cloud.Instance {
-	out := cloud.Instance{ID: id, Pool: ref.pool(), Power: powerOf(vm), Refusals: refusalsOfVM(ref, vm)}
+	out := cloud.Instance{ID: id, Pool: ref.pool(), Power: powerOf(vm), Disk: osDisk(vm), Refusals: refusalsOfVM(ref, vm)}
 	if vm.Properties != nil {
 		out.CreatedAt = value(vm.Properties.TimeCreated)
 		out.Removing = beingDeleted(vm)

@@ -23,8 +23,8 @@ func TestInstances(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []cloud.Instance{
-		{ID: providerPrefix + cloud.InstanceID(testPool) + "/virtualMachines/0", Pool: testPool, Image: testDefinition, BuiltFrom: "2026.11.3"},
-		{ID: providerPrefix + cloud.InstanceID(testPool) + "/virtualMachines/1", Pool: testPool, Image: "Canonical:::latest"},
+		{ID: providerPrefix + cloud.InstanceID(testPool) + "/virtualMachines/0", Pool: testPool, Image: testDefinition, BuiltFrom: "2026.11.3", Disk: "d"},
+		{ID: providerPrefix + cloud.InstanceID(testPool) + "/virtualMachines/1", Pool: testPool, Image: "Canonical:::latest", Disk: "d"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("instances (-want +got):\n%s", diff)

@@ -2,6 +2,8 @@ package azure
 
 import (
 	"context"
+	"fmt"
+	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v8"
@@ -42,6 +44,9 @@ func (p *ImageProvider) EnsureImage(ctx context.Context, spec cloud.VersionSpec)
 	case found.image.State != cloud.Absent:
 		return found.image, nil
 	}
+	if err := p.refuseUnproven(ctx, r, spec); err != nil {
+		return cloud.Image{}, err
+	}
 	ready, err := p.ensureDefinition(ctx, r.scaleSet, spec.ImageRequirements, spec.SnapshotID)
 	if err != nil {
 		return cloud.Image{}, err
@@ -50,6 +55,31 @@ func (p *ImageProvider) EnsureImage(ctx context.Context, spec cloud.VersionSpec)
 		return pendingImage(r, spec), nil
 	}
 	return p.makeVersion(ctx, r, spec)
+}
+
+// refuseUnproven refuses a snapshot of another disk than the proven one. Tags can be written onto any snapshot; the disk that it was made
+// from never changes.
+func (p *ImageProvider) refuseUnproven(ctx context.Context, r versionRef, spec cloud.VersionSpec) error {
+	if spec.Proven == "" {
+		return nil
+	}
+	clients, err := p.in(r.scaleSet)
+	if err != nil {
+		return err
+	}
+	got, err := snapshotAt(ctx, clients, r.scaleSet, spec.SnapshotID)
+	if err != nil {
+		return err
+	}
+	of := ""
+	if got.Properties != nil && got.Properties.CreationData != nil {
+		of = value(got.Properties.CreationData.SourceResourceID)
+	}
+	if !strings.EqualFold(of, spec.Proven) {
+		return &cloud.Error{Kind: cloud.Invalid, Op: "make", Resource: r.String(), Message: fmt.Sprintf(
+			"snapshot %s is of disk %s, and the proof is of %s: find the client that writes Kamino's tags", value(got.Name), of, spec.Proven)}
+	}
+	return nil
 }
 
 func (p *ImageProvider) makeVersion(ctx context.Context, r versionRef, spec cloud.VersionSpec) (cloud.Image, error) {

@@ -133,6 +133,9 @@ func (p *account) createSnapshot(ctx context.Context, ref snapshotRef, spec clou
 		properties.NetworkAccessPolicy = to.Ptr(armcompute.NetworkAccessPolicyDenyAll)
 		properties.PublicNetworkAccess = to.Ptr(armcompute.PublicNetworkAccessDisabled)
 	}
+	if err := spec.Begin(ctx); err != nil {
+		return cloud.Snapshot{}, err
+	}
 	poller, err := clients.snapshots.BeginCreateOrUpdate(ctx, ref.group, ref.resource(), armcompute.Snapshot{
 		Location: location, Tags: toTags(spec.Tags), SKU: &armcompute.SnapshotSKU{Name: to.Ptr(armcompute.SnapshotStorageAccountTypesStandardLRS)},
 		Properties: properties,

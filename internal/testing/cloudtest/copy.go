@@ -1,6 +1,8 @@
 package cloudtest
 
 import (
+	"context"
+	"errors"
 	"maps"
 	"testing"
 
@@ -108,7 +110,7 @@ func publishCopy(t *testing.T, s suite, spec cloud.CopySpec) {
 	wantSame(t, "read as one of the donor", have, got(s.p.Snapshot(t.Context(), s.a, theSnapshot))(t))
 	forged := cloud.ImageSpec{ImageRef: s.ref(firstVersion), SnapshotID: have.ID, Proven: "of-another-disk", Tags: tags()}
 	fails(s.p.EnsureImage(t.Context(), forged))(t, cloud.Invalid)
-	s.ensureImage(t, firstVersion, have)
+	s.ensureImageOf(t, firstVersion, have, got(s.p.Copy(t.Context(), spec))(t).ID)
 }
 
 // noCopies checks that there is no copy at all.
@@ -133,7 +135,26 @@ func copyOfNothing(t *testing.T, s suite) {
 func snapshotInUse(t *testing.T, s suite) {
 	needCopies(t, s)
 	before := s.instances(t)
-	have := got(s.p.EnsureSnapshot(t.Context(), rawSpec(s)))(t)
+	asked, spec, failed := 0, rawSpec(s), errors.New("the disk is not quiet")
+	spec.BeforeCopy = func(ctx context.Context) error {
+		asked++
+		if have := got(s.p.Snapshot(ctx, s.a, rawSnapshot))(t); have.State != cloud.Absent {
+			t.Errorf("before the copy there is %+v", have)
+		}
+		return failed
+	}
+	if _, err := s.p.EnsureSnapshot(t.Context(), spec); !errors.Is(err, failed) {
+		t.Errorf("EnsureSnapshot returns %v instead of the error before the copy", err)
+	}
+	failed = nil
+	have := got(s.p.EnsureSnapshot(t.Context(), spec))(t)
+	if asked != 2 {
+		t.Errorf("called %d times before two copies", asked)
+	}
+	got(s.p.EnsureSnapshot(t.Context(), spec))(t)
+	if asked != 2 {
+		t.Error("called for a snapshot that exists")
+	}
 	if !have.Taken && have.State != cloud.Complete {
 		t.Errorf("when the call returns, the content may still change: %+v", have)
 	}
@@ -248,7 +269,7 @@ func copyPublished(t *testing.T, s suite) {
 	other := spec
 	other.Proven = "of-another-disk"
 	fails(s.p.EnsureCopySnapshot(t.Context(), other, shot))(t, cloud.Invalid)
-	spec.Proven = have.Device.Serial
+	spec.Proven = have.ID
 	publishCopy(t, s, spec)
 	wantSame(t, "an instance has changed", before, s.instances(t))
 }

@@ -12,6 +12,7 @@ var imageCases = []testCase{
 	{"EnsureImage is repeated until complete, its percentage never falls", imageCompletes},
 	{"a version is never made twice and never changed by asking", imageOnce},
 	{"a new version is seen as requested", imageSeen},
+	{"no version is made of another disk than the proven one", imageOfOtherDisk},
 	{"a version outlives its snapshot", imageOutlivesSnapshot},
 	{"a version is unused until the recipe names the version", imageNotUsed},
 	{"versions are listed in numeric order", imagesInOrder},
@@ -22,11 +23,38 @@ var imageCases = []testCase{
 	{"the version that the recipe names is not deleted", imageInUse},
 }
 
+func imageOfOtherDisk(t *testing.T, s suite) {
+	from := s.snapshot(t)
+	own, other := got(s.p.Instance(t.Context(), s.a))(t).Disk, got(s.p.Instance(t.Context(), s.b))(t).Disk
+	if own == "" || other == "" || own == other {
+		t.Fatalf("the disks are %q and %q", own, other)
+	}
+	spec := cloud.ImageSpec{ImageRef: s.ref(firstVersion), SnapshotID: from.ID, Proven: other, Tags: tags()}
+	refused := false
+	s.until(t, "refused", func() bool { // once the prerequisites are made
+		have, err := s.p.EnsureImage(t.Context(), spec)
+		if refused = cloud.Is(err, cloud.Invalid); !refused && (err != nil || have.State != cloud.Pending && have.State != cloud.Absent) {
+			t.Fatalf("a version of another disk: %+v, %v", have, err)
+		}
+		return refused
+	})
+	if have := got(s.p.Image(t.Context(), s.ref(firstVersion)))(t); have.State != cloud.Absent {
+		t.Errorf("there is %+v", have)
+	}
+	s.ensureImageOf(t, firstVersion, from, own)
+}
+
 // ensureImage makes a version from a snapshot, waits for it, and checks every answer. The version is absent while
 // prerequisites are made, or before a retry with another kind of storage.
 func (s suite) ensureImage(t *testing.T, version string, from cloud.Snapshot) cloud.Image {
 	t.Helper()
-	spec := cloud.ImageSpec{ImageRef: s.ref(version), SnapshotID: from.ID, Tags: tags()}
+	return s.ensureImageOf(t, version, from, "")
+}
+
+// ensureImageOf is ensureImage for the snapshot of a disk, and no other.
+func (s suite) ensureImageOf(t *testing.T, version string, from cloud.Snapshot, disk string) cloud.Image {
+	t.Helper()
+	spec := cloud.ImageSpec{ImageRef: s.ref(version), SnapshotID: from.ID, Proven: disk, Tags: tags()}
 	var have cloud.Image
 	percent := int32(0)
 	s.until(t, "complete", func() bool {

@@ -336,6 +336,12 @@ var diskMutants = []mutant{
 			return v, err
 		}
 	}},
+	{"a version is of any disk", "no version is made of another disk than the proven one", func(c *memory.Cloud, h *hooks) {
+		h.ensureImage = func(ctx context.Context, spec cloud.ImageSpec) (cloud.Image, error) {
+			spec.Proven = ""
+			return c.EnsureImage(ctx, spec)
+		}
+	}},
 	{"a version needs its snapshot for ever", "a version is never made twice and never changed by asking", func(c *memory.Cloud, h *hooks) {
 		h.ensureImage = func(ctx context.Context, spec cloud.ImageSpec) (cloud.Image, error) {
 			for _, s := range c.World().Snapshots {

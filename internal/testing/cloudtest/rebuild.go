@@ -44,7 +44,7 @@ func rebuilds(t *testing.T, s suite) {
 	if s.p.BuiltFrom(s.Pool, after) != firstVersion || after.Power != cloud.PowerRunning {
 		t.Errorf("it is complete, and the instance is %+v", after)
 	}
-	after.Image, after.BuiltFrom, after.CreatedAt = before.Image, before.BuiltFrom, before.CreatedAt
+	after.Image, after.BuiltFrom, after.Disk, after.CreatedAt = before.Image, before.BuiltFrom, before.Disk, before.CreatedAt
 	wantSame(t, "the instance is another one (-before +after)", before, after)
 	wantSame(t, "another instance was changed (-before +after)", other, got(s.p.Instance(t.Context(), s.b))(t))
 }

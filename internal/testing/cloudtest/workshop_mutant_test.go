@@ -2,6 +2,7 @@ package cloudtest_test
 
 import (
 	"context"
+	"errors"
 	"maps"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
@@ -127,6 +128,28 @@ var copyMutants = []mutant{
 	{"a disk in use is read until its snapshot is complete", fixedAtOnce, func(c *memory.Cloud, h *hooks) {
 		h.ensureSnapshot = func(ctx context.Context, spec cloud.SnapshotSpec) (cloud.Snapshot, error) {
 			spec.InUse = false
+			return c.EnsureSnapshot(ctx, spec)
+		}
+	}},
+	{"a disk in use is copied before its moment", fixedAtOnce, func(c *memory.Cloud, h *hooks) {
+		h.ensureSnapshot = func(ctx context.Context, spec cloud.SnapshotSpec) (cloud.Snapshot, error) {
+			before := spec.Begin
+			spec.BeforeCopy = nil
+			made, err := c.EnsureSnapshot(ctx, spec)
+			return made, errors.Join(err, before(ctx))
+		}
+	}},
+	{"a disk in use is copied without its moment", fixedAtOnce, func(c *memory.Cloud, h *hooks) {
+		h.ensureSnapshot = func(ctx context.Context, spec cloud.SnapshotSpec) (cloud.Snapshot, error) {
+			spec.BeforeCopy = nil
+			return c.EnsureSnapshot(ctx, spec)
+		}
+	}},
+	{"a disk that is copied stands still again", fixedAtOnce, func(c *memory.Cloud, h *hooks) {
+		h.ensureSnapshot = func(ctx context.Context, spec cloud.SnapshotSpec) (cloud.Snapshot, error) {
+			if have, err := c.Snapshot(ctx, spec.Instance, spec.Name); err == nil && have.State != cloud.Absent {
+				_ = spec.Begin(ctx)
+			}
 			return c.EnsureSnapshot(ctx, spec)
 		}
 	}},

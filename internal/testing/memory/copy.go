@@ -197,11 +197,11 @@ func (c *ImageProvider) EnsureCopySnapshot(ctx context.Context, spec cloud.CopyS
 	case d.state != cloud.Complete || d.isAttached:
 		return cloud.Snapshot{}, refused(cloud.Conflict, opEnsureCopySnapshot, spec.Name, "DiskInUse",
 			fmt.Sprintf("the copy is %s, and a disk of a machine: %t", d.state, d.isAttached))
-	case spec.Proven != "" && spec.Proven != d.name:
+	case spec.Proven != "" && spec.Proven != d.id():
 		return cloud.Snapshot{}, refused(cloud.Invalid, opEnsureCopySnapshot, spec.Name, "OtherDisk", "the proof is of disk "+spec.Proven)
 	}
 	content := d.disk
-	content.power, content.device = cloud.PowerStopped, d.name // a disk of no machine
+	content.power, content.id = cloud.PowerStopped, d.id() // a disk of no machine
 	return c.takeSnapshot(opEnsureCopySnapshot, shot, content, true)
 }
 

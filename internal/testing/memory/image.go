@@ -168,7 +168,7 @@ func (c *machines) source(spec cloud.VersionSpec) (*snapshot, error) {
 		return nil, refused(cloud.Conflict, opEnsureImage, resource, "SourceNotReady",
 			fmt.Sprintf("the source snapshot %s is %s, not Complete", s.name, s.state))
 	}
-	if spec.Proven != "" && spec.Proven != s.disk.device {
+	if spec.Proven != "" && spec.Proven != s.disk.id {
 		return nil, refused(cloud.Invalid, opEnsureImage, resource, "OtherDisk", "the proof is of disk "+spec.Proven)
 	}
 	return s, nil

@@ -83,13 +83,16 @@ func (c *Cloud) SetConsole(id cloud.InstanceID, text string) {
 	}
 }
 
+// diskOf is the ID of the OS disk of an instance.
+func diskOf(id cloud.InstanceID) string { return string(id) + "/disk" }
+
 func (m *instance) view() cloud.Instance {
 	owner := m.owner
 	if m.stray {
 		owner = ""
 	}
 	return cloud.Instance{
-		ID: m.id, Pool: owner, Power: m.power,
+		ID: m.id, Pool: owner, Power: m.power, Disk: diskOf(m.id),
 		Image: m.image, BuiltFrom: m.builtFrom, CreatedAt: m.created, Removing: m.removing, Refusals: slices.Clone(m.refusals),
 	}
 }

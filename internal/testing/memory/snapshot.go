@@ -24,7 +24,7 @@ type snapshot struct {
 // disk is the donor's state at the moment of the copy.
 type disk struct {
 	instance    cloud.InstanceID
-	device      string // of a copy
+	id          string
 	bootID      string
 	power       cloud.Power
 	generalized bool
@@ -87,6 +87,22 @@ func (c *machines) spoil(m *instance) {
 
 // EnsureSnapshot copies the disk at this moment. The copy is Complete after Latency.Snapshot.
 func (c *ImageProvider) EnsureSnapshot(ctx context.Context, spec cloud.SnapshotSpec) (cloud.Snapshot, error) {
+	have, err := c.snapshotAfter(ctx, spec, func(*instance) (cloud.Snapshot, error) { return cloud.Snapshot{}, nil })
+	if err != nil || have.State != cloud.Absent {
+		return have, err
+	}
+	if err := spec.Begin(ctx); err != nil { // without the lock: BeforeCopy may use the cloud
+		return cloud.Snapshot{}, err
+	}
+	return c.snapshotAfter(ctx, spec, func(m *instance) (cloud.Snapshot, error) {
+		return c.takeSnapshot(opEnsureSnapshot, spec, disk{
+			instance: m.id, id: diskOf(m.id), power: m.power, generalized: m.generalized, bootID: bootID(m.id, m.boots), sizeGB: m.diskGB,
+		}, c.config.Instant || spec.InUse)
+	})
+}
+
+// snapshotAfter returns the snapshot if it exists, and else what take makes of its instance.
+func (c *ImageProvider) snapshotAfter(ctx context.Context, spec cloud.SnapshotSpec, take func(*instance) (cloud.Snapshot, error)) (cloud.Snapshot, error) {
 	defer c.enter()()
 	if err := c.scope(ctx, opEnsureSnapshot, spec.Instance, spec.Name); err != nil {
 		return cloud.Snapshot{}, err
@@ -98,9 +114,7 @@ func (c *ImageProvider) EnsureSnapshot(ctx context.Context, spec cloud.SnapshotS
 	if err != nil {
 		return cloud.Snapshot{}, err
 	}
-	return c.takeSnapshot(opEnsureSnapshot, spec, disk{
-		instance: m.id, power: m.power, generalized: m.generalized, bootID: bootID(m.id, m.boots), sizeGB: m.diskGB,
-	}, c.config.Instant || spec.InUse)
+	return take(m)
 }
 
 // takeSnapshot starts a snapshot of a disk.
