@@ -196,7 +196,7 @@ func (d *testDisk) populate(t *testing.T, root string) {
 	id, err := hex.DecodeString(donorID)
 	must(t, err)
 	d.needles["machine ID as bytes"] = id
-	put(t, root, "var/log/journal/x/system.journal", bytes.Repeat(id, 40))
+	put(t, root, "var/log/journal/"+donorID+"/system.journal", bytes.Repeat(id, 40))
 	for _, name := range []string{"var/lib/kubelet/pods/p/volumes/data", "root/.bash_history", "boot/efi/loader/random-seed", "boot/loader/random-seed", "var/log/pods/x/0.log"} {
 		put(t, root, name, bytes.Repeat(append(d.secret(t, name), '\n'), 500))
 	}
@@ -211,8 +211,23 @@ func (d *testDisk) populate(t *testing.T, root string) {
 	// Deleted before the copy, and still in free blocks.
 	put(t, root, "opt/deleted", bytes.Repeat(append(d.secret(t, "deleted"), '\n'), 20000))
 	put(t, root, "opt/deleted-log", []byte(strings.Repeat("node worker-7f3a has 0123456789ABCDEF0123456789abcdef\n", 2000)))
+	// Names that are removed: in a directory with a block of its own, with so many names that their list needs a tree, and as the target of a link.
+	for _, dir := range []string{"srv/tree", "srv/block"} {
+		names := map[string]int{"srv/tree": 12000, "srv/block": 40}[dir]
+		for i := range names {
+			put(t, root, fmt.Sprintf("%s/%s-%d", dir, strings.Repeat("n", 200), i), nil)
+		}
+		put(t, root, filepath.Join(dir, "z"+string(d.secret(t, "name in "+dir))), nil)
+	}
+	must(t, os.Symlink("/"+string(d.secret(t, "link")), filepath.Join(root, "srv/link")))
 	unix.Sync()
-	must(t, os.RemoveAll(filepath.Join(root, "opt")))
+	for _, pattern := range []string{"opt", "srv/*/z*", "srv/link"} {
+		names, err := filepath.Glob(filepath.Join(root, pattern))
+		must(t, err)
+		for _, name := range names {
+			must(t, os.RemoveAll(name))
+		}
+	}
 	swap, err := os.OpenFile(d.part("2"), os.O_RDWR, 0)
 	must(t, err)
 	_, err = swap.WriteAt(bytes.Repeat(d.secret(t, "swap"), 100), 8<<20)
