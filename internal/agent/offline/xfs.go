@@ -47,7 +47,7 @@ func wipeXFS(ctx context.Context, f readWriter) (int, error) {
 }
 
 // readXFSFormat reads the superblock. Only the log is wiped in a version without checksums, and with blocks of directories of another size
-// than the file system's: mkfs.xfs has made neither by itself since 2015.
+// than the file system's: mkfs.xfs has made neither unasked since 2015.
 func readXFSFormat(f readWriter) (*xfsFormat, error) {
 	const sparseInodes = 0x2
 	super := bytesAt(f, 0, 512)
@@ -341,16 +341,17 @@ func (fs *xfsFormat) wipeDirectory(at int64) error {
 		return nil // the check of the file system decides about it
 	}
 	changed := false
-	for i, length := head, 0; i+16 <= end; i += length {
+	for i := head; i+16 <= end; {
 		if binary.BigEndian.Uint16(b[i:]) != free {
-			length = (8 + 1 + int(b[i+8]) + 1 + 2 + 7) &^ 7
+			i += (8 + 1 + int(b[i+8]) + 1 + 2 + 7) &^ 7
 			continue
 		}
-		length = int(binary.BigEndian.Uint16(b[i+2:]))
+		length := int(binary.BigEndian.Uint16(b[i+2:]))
 		if length < 8 || length%8 != 0 || i+length > end {
 			return fmt.Errorf("a directory of XFS is damaged: %d free bytes", length)
 		}
 		changed = zeroBytes(b[i+4:i+length-2]) || changed
+		i += length
 	}
 	if !changed {
 		return nil
