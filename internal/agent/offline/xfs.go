@@ -21,9 +21,11 @@ type xfsFormat struct {
 	f                              readWriter
 	block, inGroup, groups, sector int64
 	inode                          int64
-	groupShift                     byte
-	logBegin, logLength            int64
-	hasHoles, hasSums              bool
+	// names is the size of a directory's block.
+	names               int64
+	groupShift          byte
+	logBegin, logLength int64
+	hasHoles, hasSums   bool
 	// wiped is the number of changed blocks, inodes and pieces of the log.
 	wiped int
 }
@@ -46,8 +48,7 @@ func wipeXFS(ctx context.Context, f readWriter) (int, error) {
 	return fs.wiped, nil
 }
 
-// readXFSFormat reads the superblock. Only the log is wiped in a version without checksums, and with blocks of directories of another size
-// than the file system's: mkfs.xfs has made neither unasked since 2015.
+// readXFSFormat reads the superblock. Only the log is wiped in a version without checksums, which mkfs.xfs has made only on request since 2015.
 func readXFSFormat(f readWriter) (*xfsFormat, error) {
 	const sparseInodes = 0x2
 	super := bytesAt(f, 0, 512)
@@ -58,9 +59,9 @@ func readXFSFormat(f readWriter) (*xfsFormat, error) {
 	u32 := func(at int) int64 { return int64(binary.BigEndian.Uint32(super[at:])) }
 	fs := &xfsFormat{
 		f: f, block: u32(4), inGroup: u32(84), groups: u32(88), sector: u16(102), inode: u16(104), groupShift: super[124],
-		hasSums: u16(100)&0xF == 5 && super[192] == 0, hasHoles: u32(216)&sparseInodes != 0,
+		hasSums: u16(100)&0xF == 5, names: u32(4) << (super[192] & 7), hasHoles: u32(216)&sparseInodes != 0,
 	}
-	if fs.block < 512 || fs.block > 64<<10 || fs.sector < 512 || fs.inode < 256 || fs.inode > fs.block || fs.groupShift > 31 {
+	if fs.block < 512 || fs.block > 64<<10 || fs.sector < 512 || fs.inode < 256 || fs.inode > fs.block || fs.names > 64<<10 || fs.groupShift > 31 {
 		return nil, errors.New("the superblock of XFS is damaged")
 	}
 	fs.logBegin, fs.logLength = fs.offset(binary.BigEndian.Uint64(super[48:])), u32(96)*fs.block
@@ -159,14 +160,18 @@ func zeroBytes(b []byte) (changed bool) {
 	return changed
 }
 
-// wipeGroup walks the tree of a group's inodes.
+// wipeGroup wipes the inodes of a group, which are in a tree, and the blocks in reserve for its trees.
 func (fs *xfsFormat) wipeGroup(group int64) error {
-	header := make([]byte, 64)
-	if _, err := fs.f.ReadAt(header, fs.inGroupAt(group, 0)+2*fs.sector); err != nil {
+	headers := make([]byte, 4*fs.sector)
+	if _, err := fs.f.ReadAt(headers, fs.inGroupAt(group, 0)); err != nil {
 		return err
 	}
-	if string(header[:4]) != "XAGI" {
-		return fmt.Errorf("group %d of XFS has no list of inodes", group)
+	free, header, reserve := headers[fs.sector:], headers[2*fs.sector:], headers[3*fs.sector:]
+	if string(free[:4]) != "XAGF" || string(header[:4]) != "XAGI" || string(reserve[:4]) != "XAFL" {
+		return fmt.Errorf("the headers of group %d of XFS are damaged", group)
+	}
+	if err := fs.wipeReserve(group, free, reserve); err != nil {
+		return err
 	}
 	place := func(number []byte) int64 { return fs.inGroupAt(group, int64(binary.BigEndian.Uint32(number))) }
 	tree := xfsTree{magic: "IAB3", head: 56, sum: 52, key: 4, number: 4, place: place}
@@ -185,6 +190,26 @@ func (fs *xfsFormat) wipeGroup(group int64) error {
 		}
 		return nil
 	})
+}
+
+// wipeReserve zeroes the blocks that a group keeps for its trees. They are neither free nor have content, but keep what they had before.
+func (fs *xfsFormat) wipeReserve(group int64, free, reserve []byte) error {
+	const head = 36
+	first, count := int64(binary.BigEndian.Uint32(free[40:])), int64(binary.BigEndian.Uint32(free[48:]))
+	size := (fs.sector - head) / 4
+	if count > size || first >= size {
+		return fmt.Errorf("the blocks in reserve of group %d of XFS are damaged", group)
+	}
+	for i := range count {
+		number := int64(binary.BigEndian.Uint32(reserve[head+(first+i)%size*4:]))
+		if number == 0 || number >= fs.inGroup {
+			return fmt.Errorf("block %d in reserve of group %d of XFS is damaged", number, group)
+		}
+		if _, err := fs.f.WriteAt(make([]byte, fs.block), fs.inGroupAt(group, number)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // xfsTree is a kind of tree: the magic number, the length of the header with the place of its checksum, and the lengths of keys and of
@@ -295,8 +320,10 @@ func (fs *xfsFormat) eachExtent(fork []byte, format byte, extents int64) error {
 	wipe := func(record []byte) error {
 		low, high := binary.BigEndian.Uint64(record[8:]), binary.BigEndian.Uint64(record)
 		first := fs.offset(high&(1<<9-1)<<43 | low>>21)
-		for i := range int64(low & (1<<21 - 1)) { //nolint:gosec // masked
-			if err := fs.wipeDirectory(first + i*fs.block); err != nil {
+		at, length := int64(high<<1>>10)*fs.block, int64(low&(1<<21-1))*fs.block //nolint:gosec // masked
+		// A block of the directory that is in two extents keeps its names.
+		for i := (fs.names - at%fs.names) % fs.names; i+fs.names <= length; i += fs.names {
+			if err := fs.wipeDirectory(first + i); err != nil {
 				return err
 			}
 		}
@@ -325,7 +352,7 @@ func (fs *xfsFormat) eachExtent(fork []byte, format byte, extents int64) error {
 // wipeDirectory zeroes the free parts of a block with names.
 func (fs *xfsFormat) wipeDirectory(at int64) error {
 	const sum, head, tail, free = 4, 64, 8, 0xFFFF
-	b := make([]byte, fs.block)
+	b := make([]byte, fs.names)
 	if _, err := fs.f.ReadAt(b, at); err != nil {
 		return err
 	}
