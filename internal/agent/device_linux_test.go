@@ -126,6 +126,13 @@ func newDisk(t *testing.T, kind, dir string) *testDisk {
 	must(t, err)
 	d.nonce = hex.EncodeToString(nonce)
 	d.mounted(t, func(root string) { d.populate(t, root) })
+	d.mounted(t, func(root string) {
+		names, err := filepath.Glob(filepath.Join(root, "mnt/*/z*"))
+		must(t, err)
+		for _, name := range names {
+			must(t, os.Remove(name))
+		}
+	})
 	return d
 }
 
@@ -196,7 +203,7 @@ func (d *testDisk) populate(t *testing.T, root string) {
 	id, err := hex.DecodeString(donorID)
 	must(t, err)
 	d.needles["machine ID as bytes"] = id
-	put(t, root, "var/log/journal/x/system.journal", bytes.Repeat(id, 40))
+	put(t, root, "var/log/journal/"+donorID+"/system.journal", bytes.Repeat(id, 40))
 	for _, name := range []string{"var/lib/kubelet/pods/p/volumes/data", "root/.bash_history", "boot/efi/loader/random-seed", "boot/loader/random-seed", "var/log/pods/x/0.log"} {
 		put(t, root, name, bytes.Repeat(append(d.secret(t, name), '\n'), 500))
 	}
@@ -211,6 +218,17 @@ func (d *testDisk) populate(t *testing.T, root string) {
 	// Deleted before the copy, and still in free blocks.
 	put(t, root, "opt/deleted", bytes.Repeat(append(d.secret(t, "deleted"), '\n'), 20000))
 	put(t, root, "opt/deleted-log", []byte(strings.Repeat("node worker-7f3a has 0123456789ABCDEF0123456789abcdef\n", 2000)))
+	// Names that are removed, in a directory with a list of its blocks, in a directory with one block, and as targets of links.
+	for _, dir := range []string{"mnt/list", "mnt/block"} {
+		for i := range map[string]int{"mnt/list": 12000, "mnt/block": 10}[dir] {
+			put(t, root, fmt.Sprintf("%s/%s-%d", dir, strings.Repeat("n", 200), i), nil)
+		}
+		put(t, root, filepath.Join(dir, "z"+string(d.secret(t, "name in "+dir))), nil)
+	}
+	target := string(d.secret(t, "target of links"))
+	for i := range 20 {
+		must(t, os.Symlink("/"+target, filepath.Join(root, fmt.Sprintf("mnt/block/z%d", i))))
+	}
 	unix.Sync()
 	must(t, os.RemoveAll(filepath.Join(root, "opt")))
 	swap, err := os.OpenFile(d.part("2"), os.O_RDWR, 0)

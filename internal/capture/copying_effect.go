@@ -103,8 +103,8 @@ const (
 // errNotQuiet ends a request for a snapshot whose moment has not come. The next pass decides by the pod's report.
 var errNotQuiet = errors.New("the donor's disk is not quiet")
 
-// copyRunning asks the cloud for the snapshot, lets the pod freeze the donor's disk right before the request that copies it, and
-// records whether the pod says that the cloud's answer came in time. One pass does this, because the disk stands still meanwhile.
+// copyRunning asks the cloud for the snapshot. The pod freezes the donor's disk right before the request that copies it. The record
+// says whether the cloud's answer came in time. One pass does this, because the disk stands still meanwhile.
 func (c copying) copyRunning(ctx context.Context, w *pass) error {
 	isQuiet := false
 	made, err := c.cloud.EnsureSnapshot(ctx, cloud.SnapshotSpec{

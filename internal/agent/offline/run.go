@@ -163,7 +163,7 @@ func (r *run) audit(t *tree.Tree) error {
 // searchRaw reads the whole device, used and free blocks, for secrets and for the donor's identities and values from before the run.
 func (r *run) searchRaw(ctx context.Context) (err error) {
 	o := r.result.Manifest.SearchOfImage()
-	o.Owner, o.Base = generalize.Owner(r.runner.Profile, r.runner.Allow...), generalize.Base(r.runner.Profile)
+	o.Owner, o.Base, o.NoLog = generalize.Owner(r.runner.Profile, r.runner.Allow...), generalize.Base(r.runner.Profile), true
 	r.result.Raw, err = r.on.Search(ctx, func(image string) (*scan.Report, error) { return scan.Image(ctx, image, o) })
 	if err != nil {
 		return err

@@ -124,8 +124,9 @@ func (c *copied) Mounted(ctx context.Context, prove, work func(root string) erro
 	})
 }
 
-// Trim implements Device. It trims the free blocks, and zeroes those that still hold data. The second mount has none of the blocks that XFS
-// frees in the background. The third cannot change a block, so that its list of free blocks holds after the unmount.
+// Trim implements Device. It trims the free blocks, and zeroes those that still hold data, and what XFS keeps of removed names. The second mount
+// has none of the blocks that XFS frees in the background. The third cannot change a block, so that its list of free blocks holds after the
+// unmount.
 func (c *copied) Trim(ctx context.Context) error {
 	if err := c.mounted(0, func() error { return c.flush(ctx) }); err != nil {
 		return err
@@ -152,15 +153,15 @@ func (c *copied) Trim(ctx context.Context) error {
 	}
 	for _, p := range c.parts {
 		if err := c.zero(ctx, p, free[p.Number]); err != nil {
-			return fmt.Errorf("zero the free blocks of %s: %w", p.name(), err)
+			return fmt.Errorf("zero what %s does not use: %w", p.name(), err)
 		}
 	}
 	return nil
 }
 
-// zero zeroes free blocks of an unmounted partition.
+// zero zeroes free blocks and removed names of an unmounted partition.
 func (c *copied) zero(ctx context.Context, p Partition, free []extent) error {
-	if len(free) == 0 {
+	if !p.holdsLinux() {
 		return nil
 	}
 	f, err := c.open(p, os.O_RDWR|unix.O_EXCL)
@@ -170,6 +171,12 @@ func (c *copied) zero(ctx context.Context, p Partition, free []extent) error {
 	zeroed, err := zeroFree(ctx, f, free)
 	if zeroed > 0 {
 		c.disk.logf("zeroed %d KiB of free blocks of %s", zeroed>>10, p.name())
+	}
+	if p.Kind == xfs && err == nil {
+		var wiped int
+		wiped, err = wipeXFS(ctx, f)
+		c.disk.logf("wiped removed names at %d places of %s", wiped, p.name())
+		err = errors.Join(err, f.Sync())
 	}
 	return errors.Join(err, f.Close())
 }

@@ -14,6 +14,8 @@ type Block string
 const (
 	Free  Block = "free block"
 	InUse Block = "block in use"
+	// Log is the log of XFS. No clone reads it after a clean unmount.
+	Log Block = "block of the log"
 )
 
 // Image searches a raw disk image or a block device completely. File systems (ext4) are parsed only to distinguish free
@@ -39,12 +41,13 @@ func Image(ctx context.Context, name string, o Options) (*Report, error) {
 	layout := layoutOf(f, size)
 	found := func(h secretHit) {
 		block, kept := layout.at(h.offset), ""
+		isUsed := block == InUse || block == Log && !s.NoLog
 		switch {
 		case h.key() != "" && s.Known[h.key()] != "":
 			kept = s.Known[h.key()]
-		case block == InUse && h.trace:
+		case isUsed && h.trace:
 			kept = "a mention in use: verification of the tree covers files, and no clone reads the file system's journal"
-		case block == InUse && s.FreeOnly && h.kind != Identity:
+		case isUsed && s.FreeOnly && h.kind != Identity:
 			kept = "in a file: verify the tree"
 		}
 		s.add(Finding{Offset: h.offset, Block: block, Kind: h.kind, What: h.what, SHA256: h.sum, Kept: kept})
@@ -73,14 +76,14 @@ func Image(ctx context.Context, name string, o Options) (*Report, error) {
 	return s.report, nil
 }
 
-// values searches the donor's values in free blocks. Files may have a value by design, and the search of the tree decides about them.
+// values searches the donor's values in free blocks and a wiped log. Files may have a value by design, and the search of the tree decides about them.
 func (s *scanner) values(w *window, layout *layout) {
 	if s.literals == nil {
 		return
 	}
 	s.literals.find("", w, func(h secretHit) {
-		if layout.at(h.offset) == Free {
-			s.add(Finding{Offset: h.offset, Block: Free, Kind: h.kind, What: h.what})
+		if block := layout.at(h.offset); block == Free || block == Log && s.NoLog {
+			s.add(Finding{Offset: h.offset, Block: block, Kind: h.kind, What: h.what})
 		}
 	})
 }

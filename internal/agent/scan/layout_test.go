@@ -52,7 +52,7 @@ func TestXFS(t *testing.T) {
 
 		l := layoutOf(strings.NewReader(string(disk)), int64(len(disk)))
 		for at, want := range map[int64]Block{
-			0: InUse, 9: InUse, 10: Free, 11: Free, 12: InUse, 29: InUse, 33: Free, 34: InUse, 50: Free, 51: InUse, 64 + 20: InUse, 64 + 27: InUse, 64 + 40: Free, 64 + 63: Free,
+			0: InUse, 9: InUse, 10: Free, 11: Free, 12: InUse, 29: InUse, 33: Free, 34: InUse, 50: Free, 51: InUse, 64 + 20: Log, 64 + 27: Log, 64 + 40: Free, 64 + 63: Free,
 		} {
 			if got := l.at(at * block); got != want {
 				t.Errorf("%s: block %d is %q, want %q", magic, at, got, want)

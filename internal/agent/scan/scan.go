@@ -127,6 +127,8 @@ type Options struct {
 	Known map[string]string
 	// FreeOnly allows keys and tokens in blocks in use. The donor's identities are forbidden everywhere.
 	FreeOnly bool
+	// NoLog forbids in the log of XFS what is forbidden in free blocks: the log was wiped.
+	NoLog bool
 	// Dirs are the searched directories of a tree, as paths of the machine; empty: the whole tree.
 	Dirs []string
 	// Hashes lists files of unknown origin with their SHA-256, for a comparison of two machines.

@@ -112,10 +112,13 @@ func (fs *xfs) node(r io.ReaderAt, number, block int64) (node []byte, head int64
 
 func (fs *xfs) span() (begin, end int64) { return fs.begin, fs.end }
 
-// at returns the state of a block. The log is in use: no clone reads it after a clean unmount.
+// at returns the state of a block.
 func (fs *xfs) at(offset int64) Block {
 	number, block := offset/fs.group, offset%fs.group/fs.blockSize
-	if offset >= fs.logBegin && offset < fs.logEnd || number >= int64(len(fs.free)) {
+	switch {
+	case offset >= fs.logBegin && offset < fs.logEnd:
+		return Log
+	case number >= int64(len(fs.free)):
 		return InUse
 	}
 	free := fs.free[number]
