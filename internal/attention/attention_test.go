@@ -331,7 +331,7 @@ func TestOrderAndWords(t *testing.T) {
 // TestACopiedDonorIsNeverAway: no item says that a donor whose disk is copied is out of service, or must come back.
 func TestACopiedDonorIsNeverAway(t *testing.T) {
 	failed := copied(v1alpha1.PhaseCleaningUp, 5*time.Hour)
-	failed.Status.Failure = &v1alpha1.Failure{Reason: "CopyUnusable", Message: "no usable copy"}
+	failed.Status.Failure = &v1alpha1.Failure{Reason: "DonorBusy", Message: "no usable copy"}
 	waits := copied(v1alpha1.PhaseSnapshotting, 5*time.Hour)
 	waits.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionStalled, Status: metav1.ConditionTrue, Reason: "Denied", Message: "no right"}}
 	for name, c := range map[string]struct {

@@ -280,8 +280,8 @@ func (m *month) compareFigures(id cloud.PoolID, since time.Time, r report.Report
 	expect("failed-joins", float64(failed), 0, 0)
 
 	away, drains := total(m.away, id, since)
-	// Lost calls delay the report of a release by passes of ten seconds, one per release on average and some more. A dead controller
-	// delays it by five minutes. Kamino finds a gone donor in the next passes.
+	// Each lost call delays the report of a release by a pass of ten seconds. Most releases lose one at most, and five minutes are for
+	// those that lose more. A dead controller delays the report by five minutes. Kamino finds a gone donor in the next passes.
 	gone := float64(m.donorsGone[id])
 	expect("donor-hours", away.Hours(), 0, float64(drains)*10/3600+(gone*10+float64(m.killedAtRelease[id]+1)*5)/60)
 	expect("drains", float64(drains), 0, gone)

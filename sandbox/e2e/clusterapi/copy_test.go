@@ -22,7 +22,7 @@ func TestCopy(t *testing.T) {
 			donor, pod, image := e.Machine(e.Donor), e.StartStubbornPod(e.Donor), e.CloudPool().Image
 			capture := e.captureWithTrial(e.Donor, v1alpha1.MethodCopy)
 			if sandboxtest.CurrentCloud() == pool.Azure {
-				capture.ExpectExit(exitRefused, "CopyUnsupported", "InPlace")
+				capture.ExpectExit(exitRefused, "SettingUnsupported", "InPlace")
 				if now := e.CloudPool().Image; now != image {
 					t.Errorf("the pool is built from %s, and was from %s", now, image)
 				}
