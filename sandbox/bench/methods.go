@@ -11,8 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/informers"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/history/estimate"
@@ -135,15 +133,7 @@ func watchService(ctx context.Context, w *world.World, node string) (*serviceTim
 		return nil, err
 	}
 	s := &serviceTimes{node: node, boot: now.Status.NodeInfo.BootID}
-	factory := informers.NewSharedInformerFactory(w.Kube(), 0)
-	if _, err := factory.Core().V1().Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: s.saw, UpdateFunc: func(_, now any) { s.saw(now) },
-	}); err != nil {
-		return nil, err
-	}
-	factory.Start(ctx.Done())
-	factory.WaitForCacheSync(ctx.Done())
-	return s, ctx.Err()
+	return s, watchNodes(ctx, w, s.saw)
 }
 
 func (s *serviceTimes) saw(object any) {

@@ -114,16 +114,20 @@ type readyTimes struct {
 
 func watchNewcomers(ctx context.Context, w *world.World) (*readyTimes, error) {
 	n := &readyTimes{ready: map[string]time.Time{}}
+	return n, watchNodes(ctx, w, n.saw)
+}
+
+// watchNodes calls saw with each Node, and with each change of one, until the end of ctx.
+func watchNodes(ctx context.Context, w *world.World, saw func(node any)) error {
 	factory := informers.NewSharedInformerFactory(w.Kube(), 0)
-	informer := factory.Core().V1().Nodes().Informer()
-	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: n.saw, UpdateFunc: func(_, now any) { n.saw(now) },
+	if _, err := factory.Core().V1().Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: saw, UpdateFunc: func(_, now any) { saw(now) },
 	}); err != nil {
-		return nil, err
+		return err
 	}
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
-	return n, ctx.Err()
+	return ctx.Err()
 }
 
 func (n *readyTimes) saw(object any) {
