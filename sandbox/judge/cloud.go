@@ -84,7 +84,7 @@ func (t things) azureSees(e event, kamino bool) {
 		s.own, s.pool, s.complete, s.gone = s.own || kamino && e.method == "PUT", set, state == "Succeeded", s.gone && state != "Succeeded"
 		s.guard, s.size = cmp.Or(text(r, "properties", "protectionPolicy", "protectFromScaleIn"), "false"), text(r, "sku", "capacity")
 		s.rolling = strings.TrimPrefix(text(r, "properties", "upgradePolicy", "mode"), "Manual")
-		s.names(text(r, azureImage...))
+		s.names(cmp.Or(text(r, azureImage...), text(at(r, azureImage[:4]...), "offer"))) // an image of the Marketplace has no ID
 		if kind == "trial" {
 			t.get("hosts", "hosts "+text(r, "properties", "virtualMachineProfile", "osProfile", "computerNamePrefix"))
 		}

@@ -191,6 +191,29 @@ func TestWrongRuns(t *testing.T) {
 	}
 }
 
+// TestRestoredPoolNeedsNoVersion: a pool whose recipe names its first image again, of the Marketplace, can lose its last version.
+func TestRestoredPoolNeedsNoVersion(t *testing.T) {
+	for _, restored := range []bool{true, false} {
+		r := load(t, filepath.Join("testdata", "azure"))
+		version := r.called[r.calls(t, "PUT", "/versions/2026.11.28")[0]]["path"]
+		patches := r.calls(t, "PATCH", "virtualMachineScaleSets/k8s-past")
+		last := slices.IndexFunc(patches, func(i int) bool {
+			return strings.HasSuffix(text(r.called[i], append([]string{"in"}, azureImage...)...), "2026.11.29")
+		})
+		r.called = repeat(t, r.called, patches[last], func(o object) { o["path"], o["method"] = version, "DELETE" })
+		if restored {
+			r.called = repeat(t, r.called, patches[last], func(o object) {
+				first := object{"publisher": "Canonical", "offer": "ubuntu-24_04-lts", "sku": "server", "version": "latest"}
+				set(o, first, append([]string{"out"}, azureImage[:len(azureImage)-1]...)...)
+				set(o, "GET", "method")
+			})
+		}
+		if broken := judged(t, r).Broken[6]; (len(broken) == 0) != restored {
+			t.Errorf("restored %t: %v", restored, broken)
+		}
+	}
+}
+
 // TestTrialOfClusterAPI: only the Node of a Machine that Kamino has created may be cordoned without a reservation.
 func TestTrialOfClusterAPI(t *testing.T) {
 	const id = "aws:///eu-central-1a/i-0123456789abcdef0"
