@@ -145,11 +145,6 @@ type NodeOrderSpec struct {
 	// +kubebuilder:validation:MaxLength=63
 	PodName string `json:"podName"`
 
-	// AfterCapture defines what happens to the donor. A profile that deletes the join credential requires Remove.
-	// Default: Return.
-	// +optional
-	AfterCapture AfterCapture `json:"afterCapture,omitempty"`
-
 	// Generalize has the generalize settings of the Prototype, for method InPlace.
 	Generalize GeneralizeSettings `json:"generalize"`
 

@@ -10,12 +10,6 @@ import (
 // PioneerSettings make the donor a pioneer: Kamino patches and reboots the donor, and watches the node in service before
 // the capture. The pool's next nodes get the patches from the image.
 type PioneerSettings struct {
-	// Node is the source of the pioneer: Take patches a node of the pool. Grow adds a node to the pool, and removes the node
-	// after the capture.
-	// +optional
-	// +kubebuilder:default=Take
-	Node PioneerNode `json:"node,omitempty"`
-
 	// Patches is the set of patches.
 	// +optional
 	// +kubebuilder:default=Security
@@ -59,17 +53,6 @@ type PioneerSettings struct {
 	QuietNodes *bool `json:"quietNodes,omitempty"`
 }
 
-// PioneerNode is the source of a pioneer.
-// +kubebuilder:validation:Enum=Take;Grow
-type PioneerNode string
-
-const (
-	// PioneerTake patches a node of the pool.
-	PioneerTake PioneerNode = "Take"
-	// PioneerGrow adds a node to the pool, patches the new node, and removes the node after the capture.
-	PioneerGrow PioneerNode = "Grow"
-)
-
 // OtherRebooters is the reaction to other tools that reboot a pioneer.
 // +kubebuilder:validation:Enum=Refuse;Allow
 type OtherRebooters string
@@ -89,9 +72,6 @@ func DefaultPatchHold() []string {
 
 // Defaulted returns the settings with the defaults of the API.
 func (s PioneerSettings) Defaulted() PioneerSettings {
-	if s.Node == "" {
-		s.Node = PioneerTake
-	}
 	if s.Patches == "" {
 		s.Patches = PatchSecurity
 	}

@@ -28,7 +28,7 @@ type Prototype struct {
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	// Spec is the decision. The spec is immutable: delete the Prototype to stop the capture.
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf || (!has(oldSelf.donor) && has(self.donor) && self.pool == oldSelf.pool && self.poolID == oldSelf.poolID && self.version == oldSelf.version && self.settings == oldSelf.settings && self.pioneer == oldSelf.pioneer)",message="spec is immutable: delete this Prototype and create another Prototype"
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec is immutable: delete this Prototype and create another Prototype"
 	Spec PrototypeSpec `json:"spec"`
 
 	// Status is a report. Kamino can rebuild a lost status.
@@ -49,11 +49,9 @@ type PrototypeList struct {
 }
 
 // PrototypeSpec defines the donor, the pool, the version and the settings.
-// +kubebuilder:validation:XValidation:rule="!has(self.settings) || !has(self.settings.aws) || !has(self.donor) || self.donor.providerID.startsWith('aws://')",message="settings.aws is for nodes of AWS, but the donor is in another cloud: remove settings.aws"
-// +kubebuilder:validation:XValidation:rule="!has(self.settings) || !has(self.settings.azure) || !has(self.donor) || self.donor.providerID.startsWith('azure://')",message="settings.azure is for nodes of Azure, but the donor is in another cloud: remove settings.azure"
-// +kubebuilder:validation:XValidation:rule="has(self.donor) || (has(self.pioneer) && has(self.pioneer.node) && self.pioneer.node == 'Grow')",message="name the node to capture, or set pioneer.node: Grow",reason=FieldValueRequired,fieldPath=".donor"
+// +kubebuilder:validation:XValidation:rule="!has(self.settings) || !has(self.settings.aws) || self.donor.providerID.startsWith('aws://')",message="settings.aws is for nodes of AWS, but the donor is in another cloud: remove settings.aws"
+// +kubebuilder:validation:XValidation:rule="!has(self.settings) || !has(self.settings.azure) || self.donor.providerID.startsWith('azure://')",message="settings.azure is for nodes of Azure, but the donor is in another cloud: remove settings.azure"
 // +kubebuilder:validation:XValidation:rule="!has(self.pioneer) || !has(self.settings) || !has(self.settings.donor) || !has(self.settings.donor.method) || self.settings.donor.method != 'Copy'",message="a pioneer is captured in place: omit settings.donor.method"
-// +kubebuilder:validation:XValidation:rule="has(self.donor) || has(self.poolID)",message="name the pool by its ID in the cloud, because there is no donor",reason=FieldValueRequired,fieldPath=".poolID"
 type PrototypeSpec struct {
 	// Pool whose new nodes use the image: the name in the cloud, such as the name of a scale set.
 	// +kubebuilder:validation:MinLength=1
@@ -73,8 +71,8 @@ type PrototypeSpec struct {
 	// +kubebuilder:validation:Pattern=`^[0-9]{4}\.(0[1-9]|1[0-2])\.(0[1-9]|[12][0-9]|3[01])(0[2-9]|[1-9][0-9])?$`
 	Version string `json:"version"`
 
-	// Donor is the captured node. With pioneer.node Grow, the donor is absent until Kamino has added the node to the pool.
-	// +optional
+	// Donor is the captured node.
+	// +required
 	Donor Donor `json:"donor,omitzero"`
 
 	// Settings of the capture.
@@ -102,7 +100,8 @@ type Donor struct {
 	ProviderID string `json:"providerID"`
 }
 
-// Phase is a summary of the capture for people. Programs must read conditions.
+// Phase is a summary of the capture for people. Programs must read conditions. Growing, Removing and ScalingOut are in the history of
+// earlier versions alone.
 // +kubebuilder:validation:Enum=Pending;Preflight;Reserving;Patching;Rebooting;Soaking;StartingWorkshop;Quiescing;Copying;Draining;Generalizing;Stopping;Snapshotting;Starting;WaitingReady;Growing;Removing;Releasing;Publishing;RunningTrial;AwaitingPromotion;Promoting;Retiring;ScalingOut;CleaningUp;Succeeded;Failed
 type Phase string
 
@@ -128,19 +127,14 @@ const (
 	PhaseSnapshotting Phase = "Snapshotting"
 	PhaseStarting     Phase = "Starting"
 	PhaseWaitingReady Phase = "WaitingReady"
-	// PhaseGrowing grows the pool by a pioneer, or by the replacement of a donor that does not return.
-	PhaseGrowing Phase = "Growing"
-	// PhaseRemoving removes a donor that does not return from its pool, after a success or a failure.
-	PhaseRemoving   Phase = "Removing"
-	PhaseReleasing  Phase = "Releasing"
-	PhasePublishing Phase = "Publishing"
+	PhaseReleasing    Phase = "Releasing"
+	PhasePublishing   Phase = "Publishing"
 	// PhaseRunningTrial judges a node that was built from the version.
 	PhaseRunningTrial Phase = "RunningTrial"
 	// PhaseAwaitingPromotion waits for a person to promote the version.
 	PhaseAwaitingPromotion Phase = "AwaitingPromotion"
 	PhasePromoting         Phase = "Promoting"
 	PhaseRetiring          Phase = "Retiring"
-	PhaseScalingOut        Phase = "ScalingOut"
 	// PhaseCleaningUp is a capture that has failed or is being deleted and still holds something.
 	PhaseCleaningUp Phase = "CleaningUp"
 	PhaseSucceeded  Phase = "Succeeded"
@@ -152,8 +146,8 @@ func Phases() []Phase {
 	return []Phase{
 		PhasePending, PhasePreflight, PhaseReserving, PhasePatching, PhaseRebooting, PhaseSoaking, PhaseStartingWorkshop, PhaseQuiescing,
 		PhaseCopying, PhaseDraining, PhaseGeneralizing, PhaseStopping,
-		PhaseSnapshotting, PhaseStarting, PhaseWaitingReady, PhaseGrowing, PhaseRemoving, PhaseReleasing, PhasePublishing, PhaseRunningTrial,
-		PhaseAwaitingPromotion, PhasePromoting, PhaseRetiring, PhaseScalingOut, PhaseCleaningUp, PhaseSucceeded, PhaseFailed,
+		PhaseSnapshotting, PhaseStarting, PhaseWaitingReady, PhaseReleasing, PhasePublishing, PhaseRunningTrial,
+		PhaseAwaitingPromotion, PhasePromoting, PhaseRetiring, PhaseCleaningUp, PhaseSucceeded, PhaseFailed,
 	}
 }
 
@@ -442,11 +436,10 @@ type RecipeStatus struct {
 
 // DonorStatus says how long the donor was away.
 type DonorStatus struct {
-	// ReservedAt is when the capture reserved the donor. With growFirst: when the capture drained the donor after the
-	// new node became Ready.
+	// ReservedAt is when the capture reserved the donor.
 	// +optional
 	ReservedAt *metav1.MicroTime `json:"reservedAt,omitempty"`
-	// ReleasedAt is when the donor was released, which returns a drained donor to service, or removed.
+	// ReleasedAt is when the donor was released, which returns a drained donor to service.
 	// +optional
 	ReleasedAt *metav1.MicroTime `json:"releasedAt,omitempty"`
 	// State of the donor at the last check. After the release Kamino checks no further.
@@ -472,7 +465,7 @@ const (
 	DonorNodeGone DonorState = "NodeGone"
 	// DonorGone: the instance is gone.
 	DonorGone DonorState = "Gone"
-	// DonorRemoved: the capture removed the instance, because the donor does not return.
+	// DonorRemoved: an earlier version of Kamino removed the instance.
 	DonorRemoved DonorState = "Removed"
 )
 

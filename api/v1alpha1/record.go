@@ -41,8 +41,8 @@ type Reservation struct {
 	// AgreedSince is the time of the first of consecutive looks at which the list of the pool said the same; nil if the last look
 	// found a contradiction.
 	AgreedSince *metav1.Time `json:"agreedSince,omitempty"`
-	// Replacement of a capture's donor that does not return, as in the Record; nil for all other nodes.
-	Replacement *DonorReplacement `json:"replacement,omitempty"`
+	// Replacement is what an earlier version recorded of a donor that it replaces by another node: see Replaces.
+	Replacement json.RawMessage `json:"replacement,omitempty"`
 	// Rebuild is a replacement's lasting state about the node; nil for other holders.
 	Rebuild *Rebuild `json:"rebuild,omitempty"`
 }
@@ -79,40 +79,11 @@ func (a *FormerAnnotations) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// DonorReplacement is the progress of a donor that does not return, and of its replacement. The Record and the reservation both
-// hold the DonorReplacement, because only one of the two may survive a lost capture.
-type DonorReplacement struct {
-	// GrowFirst: the pool grows before Kamino drains the donor; otherwise the pool replaces the donor after its removal.
-	GrowFirst bool `json:"growFirst,omitempty"`
-	// Added: the pool has grown by the donor itself. The donor is removed in any case.
-	Added bool `json:"added,omitempty"`
-	// Target is the pool's capacity after the growth by one node; 0 before the decision. Kamino decides again after the
-	// pool has become smaller.
-	Target int64 `json:"target,omitempty"`
-	// DecidedAt is the time of the first decided growth, and the begin of the new node's time limit.
-	DecidedAt *metav1.Time `json:"decidedAt,omitempty"`
-	// NewestNodeAt is the creation time of the youngest Node at that time, by the API server's clock: a younger Node may be the
-	// replacement.
-	NewestNodeAt *metav1.Time `json:"newestNodeAt,omitempty"`
-	// Unregistered are the pool's instances without a Node at that time, for an added donor. Instance is the instance of an
-	// added donor without a Node that Kamino removes; empty without such a removal.
-	Unregistered []string `json:"unregistered,omitempty"`
-	Instance     string   `json:"instance,omitempty"`
-	// OutOfServiceSince is when Kamino began to drain the donor, after the replacement became Ready. The deadline runs from here.
-	OutOfServiceSince *metav1.Time `json:"outOfServiceSince,omitempty"`
-	// Node is the Ready replacement.
-	Node string `json:"node,omitempty"`
-	// Removing: the donor's disk is no longer needed, and its instance is removed.
-	Removing bool `json:"removing,omitempty"`
-}
-
 // Record is the lasting state of a capture, in the status of the Prototype. The engine writes each field before the
 // effect, and believes only a record with the Prototype's own UID: see RecordOf.
 type Record struct {
 	// UID of the Prototype. A backup may restore the status of another Prototype of the same name.
 	UID types.UID `json:"uid"`
-	// Donor is the node by which the pool has grown, before the specification names it; nil for all other donors.
-	Donor *Donor `json:"donor,omitempty"`
 	// Reservation of the donor; nil before the reservation and after the release.
 	Reservation *Reservation `json:"reservation,omitempty"`
 	// BuiltFrom is the version of the donor's image, from the cloud at the reservation; empty for another image. The new
@@ -146,8 +117,6 @@ type Record struct {
 	// +listType=map
 	// +listMapKey=object
 	Missing []MissingRecord `json:"missing,omitempty"`
-	// Replacement of a donor that does not return; nil before the reservation, and for a donor that returns.
-	Replacement *DonorReplacement `json:"replacement,omitempty"`
 	// Patch of a pioneer; nil before the patch.
 	Patch *PatchRecord `json:"patch,omitempty"`
 	// TrialMode that the capture began with. Absent where a version without a default of the mode has begun the capture.
@@ -156,8 +125,6 @@ type Record struct {
 	Trial *TrialRecord `json:"trial,omitempty"`
 	// Retired are the versions to delete after the promotion, recorded before the first deletion.
 	Retired []string `json:"retired,omitempty"`
-	// ScaleOut is the growth of the pool after the promotion.
-	ScaleOut *ScaleOut `json:"scaleOut,omitempty"`
 }
 
 // CopyRecord is the lasting state of a capture by copy: the workshop, and the current copy of the donor's disk.
@@ -332,12 +299,6 @@ func (r Record) LeaveBoot() string { return cmp.Or(r.GeneralizeBootID, r.DownBoo
 
 // LeaveBoot is as the Record's.
 func (r Reservation) LeaveBoot() string { return cmp.Or(r.GeneralizeBootID, r.DownBootID) }
-
-// ScaleOut is a decided growth, and whether the growth is done.
-type ScaleOut struct {
-	Target int64 `json:"target"`
-	Done   bool  `json:"done,omitempty"`
-}
 
 // ReservationOf reads the reservation from a Node's annotations; nil without a reservation. An unreadable reservation is an
 // error: another client changed the annotation, and a guess could release a node of another holder.

@@ -28,9 +28,9 @@ const (
 
 // Settings of a capture. A PrototypePolicy has settings for its pools; a Prototype has a copy of the settings at
 // the decision. Settings of a single cloud are under the name of the cloud.
-// +kubebuilder:validation:XValidation:rule="!has(self.donor) || !has(self.donor.afterCapture) || self.donor.afterCapture != 'Return' || !has(self.generalize) || !has(self.generalize.profile) || self.generalize.profile != 'bootstrap'",message="a donor of profile bootstrap cannot return, because Kamino deletes the join credential from the disk: remove donor.afterCapture, or set Remove"
+// +kubebuilder:validation:XValidation:rule="!has(self.donor) || !has(self.donor.method) || self.donor.method != 'InPlace' || !has(self.generalize) || !has(self.generalize.profile) || self.generalize.profile != 'bootstrap'",message="a node of profile bootstrap is only copied, because a capture in place would delete the credential with which it joins: omit settings.donor.method"
 type Settings struct {
-	// Donor defines what happens to the donor.
+	// Donor defines how the donor's disk becomes an image.
 	// +optional
 	// +kubebuilder:default={}
 	Donor DonorSettings `json:"donor,omitzero"`
@@ -82,22 +82,8 @@ type Settings struct {
 	AWS *AWSSettings `json:"aws,omitempty"`
 }
 
-// AfterCapture is what happens to a donor after the copy of the disk.
-// +kubebuilder:validation:Enum=Return;Remove
-type AfterCapture string
-
-const (
-	// ReturnDonor starts the donor again, and returns the node to service in its earlier state.
-	ReturnDonor AfterCapture = "Return"
-	// RemoveDonor deletes the instance in the pool, and the Node in the cluster. A new node replaces the donor.
-	RemoveDonor AfterCapture = "Remove"
-)
-
-// DonorSettings define what happens to the donor.
-// +kubebuilder:validation:XValidation:rule="!has(self.method) || self.method != 'Copy' || !has(self.afterCapture) && !has(self.growFirst) && !has(self.carryOver)",message="with method Copy the donor stays in service: omit afterCapture, growFirst and carryOver"
+// DonorSettings define how the donor's disk becomes an image.
 // +kubebuilder:validation:XValidation:rule="!has(self.method) || self.method != 'InPlace' || !has(self.freeze) && !has(self.workshopType)",message="freeze and workshopType belong to the method Copy"
-// +kubebuilder:validation:XValidation:rule="!has(self.growFirst) || !self.growFirst || !has(self.afterCapture) || self.afterCapture != 'Return'",message="growFirst and afterCapture Return exclude each other: remove either field"
-// +kubebuilder:validation:XValidation:rule="!has(self.carryOver) || (!has(self.growFirst) || self.growFirst) && (!has(self.afterCapture) || self.afterCapture != 'Return')",message="carryOver needs a replacement that joins before the drain: remove carryOver, or the fields growFirst and afterCapture"
 type DonorSettings struct {
 	// Method defines how the disk of the donor becomes an image. Copy: the donor stays in service, and Kamino cleans a copy
 	// of its disk on another machine. InPlace: the donor is drained, cleaned and powered off. If a policy has no method,
@@ -118,22 +104,6 @@ type DonorSettings struct {
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[-._A-Za-z0-9]+$`
 	WorkshopType string `json:"workshopType,omitempty"`
-
-	// AfterCapture defines what happens to the donor after the copy of the disk. Default: Return if the profile allows a
-	// return, else Remove.
-	// +optional
-	AfterCapture AfterCapture `json:"afterCapture,omitempty"`
-
-	// GrowFirst adds one node and waits until the node is Ready before Kamino drains a donor that will be replaced
-	// (surge). If false, the pool has one node less until the replacement is Ready. Default: true.
-	// +optional
-	GrowFirst *bool `json:"growFirst,omitempty"`
-
-	// CarryOver copies labels and taints from a donor that does not return to its replacement, before the drain. Needs
-	// growFirst. The installation must allow the keys: admission.carryOver in the chart, or kamino manifests
-	// --carry-over-labels and --carry-over-taints. Default: none.
-	// +optional
-	CarryOver CarryOver `json:"carryOver,omitzero"`
 }
 
 // DrainSettings say how the donor's pods are asked to leave.
@@ -225,8 +195,7 @@ type OutOfServiceSettings struct {
 	Deadline metav1.Duration `json:"deadline,omitzero"`
 
 	// ReadyTimeout is how long after the deadline a restarted donor may take to become Ready. After that Kamino
-	// releases the donor and the capture fails. For a donor that will be removed, ReadyTimeout limits the wait for the
-	// new node of growFirst; after that the capture fails before the drain.
+	// releases the donor and the capture fails.
 	// +optional
 	// +kubebuilder:default="15m"
 	// +kubebuilder:validation:Type=string
@@ -421,12 +390,6 @@ type PromotionSettings struct {
 
 // RecipeSettings define changes to the pool after the image version is complete.
 type RecipeSettings struct {
-	// NewNodes is the number of nodes to add to the pool after the promotion.
-	// +optional
-	// +kubebuilder:validation:Minimum=0
-	// +kubebuilder:validation:Maximum=1000
-	NewNodes int32 `json:"newNodes,omitempty"`
-
 	// CustomDataFrom names a Secret in Kamino's namespace with a copy of the pool's original customData. Azure never
 	// returns customData, so Kamino can save the complete recipe only with a copy. The Secret needs the label
 	// kamino.dev/pool with the name of the pool, or the type kamino.dev/custom-data.
@@ -454,11 +417,6 @@ func (s Settings) Profile() Profile {
 		return ProfileStatic
 	}
 	return s.Generalize.Profile
-}
-
-// GrowsFirst reports whether the pool grows by a node before Kamino drains the donor.
-func (s Settings) GrowsFirst() bool {
-	return s.ReplacesDonor() && (s.Donor.GrowFirst == nil || *s.Donor.GrowFirst)
 }
 
 // Defaulted returns the settings with the API server's default for each absent value, for callers that use settings before

@@ -13,8 +13,6 @@ type Back struct {
 	// Deadline is the time without a snapshot at which the capture fails; zero after the snapshot. Latest is the time at
 	// which Kamino releases the donor in any case; zero if unknown.
 	Deadline, Latest time.Time
-	// Leaves is true if the capture removes the donor instead.
-	Leaves bool
 }
 
 // beforeSnapshot are the phases of a donor out of service without a snapshot.
@@ -37,8 +35,8 @@ func BackInService(p *v1alpha1.Prototype) Back {
 	if !isHeld(p) || slices.Contains(patching, p.Status.Phase) {
 		return Back{}
 	}
-	if record, err := v1alpha1.RecordOf(p); err == nil && record.GeneralizeBootID != "" && record.Replacement != nil {
-		return Back{Leaves: true}
+	if v1alpha1.ReplacesDonor(p) { // of an earlier version, which alone can end the capture
+		return Back{}
 	}
 	limit := p.Spec.Settings.Defaulted().OutOfService
 	back := Back{Latest: p.Status.Donor.ReservedAt.Add(limit.Deadline.Duration + limit.ReadyTimeout.Duration)}
@@ -51,8 +49,6 @@ func BackInService(p *v1alpha1.Prototype) Back {
 // Text says when the donor is back at the latest, and what happens then; empty if unknown.
 func (b Back) Text(now time.Time) string {
 	switch {
-	case b.Leaves:
-		return "the capture removes the node, which cannot rejoin"
 	case b.Latest.IsZero():
 		return ""
 	case !b.Deadline.IsZero() && b.Deadline.After(now):

@@ -72,9 +72,6 @@ func (l *list) running(p *v1alpha1.Prototype) {
 	switch {
 	case phase == v1alpha1.PhaseAwaitingPromotion:
 		l.awaitsPromotion(p, item)
-	case phase == v1alpha1.PhaseRemoving && now.Sub(item.Since) > removalLimit:
-		item.Kind, item.Next = RemovalStalled, "Kamino tries again until the instance is gone; until then the instance costs money"
-		l.add(item, pool)
 	}
 	if back := BackInService(p); isHeld(p) && !back.Latest.IsZero() && now.After(back.Latest) {
 		l.add(Item{Kind: DonorHeldLong, Subject: "node " + p.Spec.Donor.NodeName, Pool: pool, Since: p.Status.Donor.ReservedAt.Time,

@@ -91,11 +91,6 @@ func (l *list) reserved() {
 			item.Next, item.Command = "the newer Kamino version releases the node", "kamino version"
 		case n.State == reservations.Orphaned && !n.InService && l.facts.Lease.Sweeps:
 			item.Next = "the controller returns the node within minutes"
-			if n.WillBeRemoved {
-				item.Next = "the controller removes the node, which cannot rejoin"
-			}
-		case n.WillBeRemoved:
-			item.Next = "nothing, until you act; the node cannot rejoin, so the command removes it"
 		}
 		l.add(item, n.Name)
 	}
@@ -141,10 +136,8 @@ func ReleasedBy(n reservations.Node, f Facts) string {
 			}
 		}
 		return "a controller (no process works)"
-	case n.State == reservations.ByCapture && n.WillBeRemoved:
-		return "never: the capture removes the node"
 	}
-	by := map[reservations.State]string{
+	return map[reservations.State]string{
 		reservations.ByCapture:     "automatically",
 		reservations.ByReplacement: "run the rollback again, or " + back,
 		reservations.ByUnknown:     "a newer version of Kamino",
@@ -153,8 +146,4 @@ func ReleasedBy(n reservations.Node, f Facts) string {
 		reservations.Stripped:      back + ", unless you cordoned the node",
 		reservations.Unconfirmed:   back + ", after you checked the annotation",
 	}[n.State]
-	if n.WillBeRemoved {
-		return "never: removed by " + by
-	}
-	return by
 }

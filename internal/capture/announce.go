@@ -18,27 +18,16 @@ import (
 func (a recorder) announce(w *pass, d plan.Decision) {
 	node, version, pool := w.p.Spec.Donor.NodeName, w.p.Spec.Version, w.p.Spec.Pool
 	switch d.Do {
-	case plan.Bind:
-		a.event(w, corev1.EventTypeNormal, "Reserved", "node %s has joined pool %s, and is reserved for version %s; the patch follows",
-			w.donor.node.Name, pool, version)
 	case plan.Reserve:
 		if w.facts.Copy.Wanted {
 			a.event(w, corev1.EventTypeNormal, "Reserved", "node %s is reserved for version %s of pool %s, and stays in service; a workshop follows", node, version, pool)
 			return
 		}
-		if w.facts.Leaving.Replaced && w.facts.Leaving.GrowFirst {
-			a.event(w, corev1.EventTypeNormal, "Reserved",
-				"node %s is reserved for version %s of pool %s; the node serves until its replacement is Ready", node, version, pool)
-		} else {
-			a.event(w, corev1.EventTypeNormal, "Reserved", "node %s is reserved for version %s of pool %s; the drain follows", node, version, pool)
-		}
+		a.event(w, corev1.EventTypeNormal, "Reserved", "node %s is reserved for version %s of pool %s; the drain follows", node, version, pool)
 		if w.preflight.kured.Unknown != "" {
 			a.event(w, corev1.EventTypeWarning, KuredLockUnknown, "kured's lock is unreadable, and kured may reboot another node meanwhile: %s",
 				w.preflight.kured.Unknown)
 		}
-	case plan.DeleteNode:
-		a.event(w, corev1.EventTypeNormal, "Removed",
-			"node %s does not return: its instance was removed from pool %s, and its Node object is deleted", node, pool)
 	case plan.AttachVolume:
 		if w.facts.Copy.Volume == plan.NoVolume {
 			a.event(w, corev1.EventTypeNormal, "Copied", "the disk of node %s was copied while the node served%s; the copy is cleaned on the workshop", node, frozen(w))
@@ -131,24 +120,6 @@ func (a recorder) ends(w *pass) {
 	}
 }
 
-// grows records that the pool grows by the donor's replacement.
-func (a recorder) grows(w *pass) {
-	if w.facts.Leaving.Added {
-		a.event(w, corev1.EventTypeNormal, "Growing", "pool %s grows by one node, which is patched and captured", w.p.Spec.Pool)
-		return
-	}
-	a.event(w, corev1.EventTypeNormal, "Growing", "pool %s grows by one node, the replacement of node %s", w.p.Spec.Pool, w.p.Spec.Donor.NodeName)
-}
-
-// goes records the removal of the donor's instance.
-func (a recorder) goes(w *pass) {
-	why := "because its generalized disk cannot join the cluster again"
-	if w.facts.Leaving.Added {
-		why = "so that the pool has its former size"
-	}
-	a.event(w, corev1.EventTypeNormal, "Removing", "the instance of node %s is removed from pool %s, %s", w.p.Spec.Donor.NodeName, w.p.Spec.Pool, why)
-}
-
 // recorder records events and logs for users.
 type recorder struct {
 	events events.EventRecorder // nil: no events
@@ -184,8 +155,8 @@ func (a recorder) released(w *pass) {
 	name := w.p.Spec.Donor.NodeName
 	switch state := donorState(w); state {
 	case v1alpha1.DonorReady:
-		a.event(w, corev1.EventTypeNormal, "Released", "node %s is in the same state as before the capture%s", name, poolGrowthNote(w))
+		a.event(w, corev1.EventTypeNormal, "Released", "node %s is in the same state as before the capture", name)
 	default:
-		a.event(w, corev1.EventTypeWarning, "Released", "node %s is no longer reserved; %s%s", name, donorWords[state], poolGrowthNote(w))
+		a.event(w, corev1.EventTypeWarning, "Released", "node %s is no longer reserved; %s", name, donorWords[state])
 	}
 }

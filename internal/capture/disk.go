@@ -160,10 +160,7 @@ func (w *pass) isInspecting() bool {
 
 // inspectionMessage is the obstacle, as the message of the failure.
 func (d pods) inspectionMessage(w *pass) string {
-	n, pod, stayed, whichStayed := w.p.Spec.Donor.NodeName, podName(w.p), ", and the node stayed in service", ", which stayed in service"
-	if w.facts.Leaving.Added {
-		stayed, whichStayed = "", "" // Kamino removes the node
-	}
+	n, pod := w.p.Spec.Donor.NodeName, podName(w.p)
 	container := slices.IndexFunc(w.disk.pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.State.Terminated != nil })
 	switch {
 	case w.foreignPod():
@@ -174,17 +171,17 @@ func (d pods) inspectionMessage(w *pass) string {
 			trouble = fmt.Sprintf("the inspection did not end within %s", inspectionTimeout)
 		}
 		return fmt.Sprintf(
-			"the files of node %s cannot be compared with node %s%s: %s. Repair node %s, or set settings.generalize.unknownFiles to ReportDifferent",
-			w.disk.pod.Spec.NodeName, n, whichStayed, trouble, w.disk.pod.Spec.NodeName)
+			"the files of node %s cannot be compared with node %s, which stayed in service: %s. Repair node %s, or set settings.generalize.unknownFiles to ReportDifferent",
+			w.disk.pod.Spec.NodeName, n, trouble, w.disk.pod.Spec.NodeName)
 	case d.isOverdue(w):
-		return fmt.Sprintf("the inspection of the disk of node %s did not end within %s%s. Read the events of pod %s, and check that the node can pull %s",
-			n, inspectionTimeout, stayed, pod, w.disk.pod.Spec.Containers[0].Image)
+		return fmt.Sprintf("the inspection of the disk of node %s did not end within %s, and the node stayed in service. Read the events of pod %s, and check that the node can pull %s",
+			n, inspectionTimeout, pod, w.disk.pod.Spec.Containers[0].Image)
 	case container >= 0:
-		return fmt.Sprintf("node %s cannot be captured%s: %s",
-			n, stayed, strings.TrimPrefix(strings.TrimSpace(w.disk.pod.Status.ContainerStatuses[container].State.Terminated.Message), "kamino: "))
+		return fmt.Sprintf("node %s cannot be captured, and the node stayed in service: %s",
+			n, strings.TrimPrefix(strings.TrimSpace(w.disk.pod.Status.ContainerStatuses[container].State.Terminated.Message), "kamino: "))
 	default:
-		return fmt.Sprintf("pod %s does not run on node %s%s: %s. Check that the node can pull %s, or name another image in settings.generalize.image",
-			pod, n, stayed, podTrouble(w.disk.pod), w.disk.pod.Spec.Containers[0].Image)
+		return fmt.Sprintf("pod %s does not run on node %s, and the node stayed in service: %s. Check that the node can pull %s, or name another image in settings.generalize.image",
+			pod, n, podTrouble(w.disk.pod), w.disk.pod.Spec.Containers[0].Image)
 	}
 }
 

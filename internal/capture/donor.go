@@ -102,10 +102,12 @@ func (h donorReader) readDonor(ctx context.Context, w *pass) error {
 	readOrdered(w) // the Lease may have replaced the record
 	f.Hold.Returning = w.record.Returning
 	f.Unrecorded = recordLost(w.p)
+	if w.donor.reservation != nil && w.donor.reservation.Replaces() {
+		return fmt.Errorf("node %s: %w", w.p.Spec.Donor.NodeName, errEarlierVersion)
+	}
 	if w.donor.node != nil {
 		readNode(w)
 	}
-	readDeparture(w)
 	readPatch(w)
 	h.lookDeadlines(w)
 	return h.drain.lookPods(ctx, w)
@@ -147,7 +149,7 @@ func (h donorReader) lookInstance(ctx context.Context, w *pass) error {
 	case err == nil:
 		w.donor.instance = instance
 		w.donor.instance.BuiltFrom = h.cloud.BuiltFrom(w.pool, instance)
-		f.Donor.Power, f.Leaving.Removing = power(instance.Power), instance.Removing
+		f.Donor.Power = power(instance.Power)
 		if err = h.endMissing(ctx, w); err == nil {
 			err = h.readProtection(ctx, w)
 		}
@@ -174,7 +176,7 @@ func power(p cloud.Power) plan.Power {
 // protection if the list of the pool lacks the instance, too.
 func (h donorReader) readProtection(ctx context.Context, w *pass) error {
 	f := &w.facts
-	if f.MustBoot() && !f.Hold.Returning && !f.Failed && !f.Deleting || mustBeRemoved(w) || f.Copy.Wanted {
+	if f.MustBoot() && !f.Hold.Returning && !f.Failed && !f.Deleting || f.Copy.Wanted {
 		return nil
 	}
 	hold, err := h.cloud.Protection(ctx, w.id)
@@ -187,23 +189,6 @@ func (h donorReader) readProtection(ctx context.Context, w *pass) error {
 	w.donor.protection = hold
 	f.Hold.Protected = hold.Protected || hold.Token == ""
 	f.Hold.ProtectionRestored = w.donor.reservation == nil || hold.Token == "" || hold.Token == tokenOf(w.donor.reservation)
-	return nil
-}
-
-// readLastingProtection reads whether the pool keeps place or protection of a held instance that is gone.
-func (h donorReader) readLastingProtection(ctx context.Context, w *pass) error {
-	if !w.isHeld() {
-		return nil
-	}
-	hold, err := h.cloud.Protection(ctx, w.id)
-	switch {
-	case cloud.Is(err, cloud.NotFound):
-		return nil
-	case err != nil || !hold.Lasts:
-		return err
-	}
-	w.donor.protection, w.facts.Leaving.PlaceKept = hold, true
-	w.facts.Hold.ProtectionRestored = w.donor.reservation == nil || hold.Token == tokenOf(w.donor.reservation)
 	return nil
 }
 
@@ -224,7 +209,7 @@ func (h donorReader) lookDeadlines(w *pass) {
 	since, taken := w.outOfServiceSince()
 	held := now.Sub(since)
 	if !taken {
-		held -= limit.ReadyTimeout.Duration // the donor serves while its replacement is awaited
+		held -= limit.ReadyTimeout.Duration // the donor serves
 	}
 	f.Hold.Overdue = held > limit.Deadline.Duration
 	f.Hold.ReadyOverdue = held > limit.Deadline.Duration+limit.ReadyTimeout.Duration
@@ -250,10 +235,8 @@ func (w *pass) returningSince() time.Time {
 	return time.Time{}
 }
 
-// outOfServiceSince is the begin of the donor's time out of service. A donor with GrowFirst serves until Protect, and a
-// pioneer until the end of its patch.
+// outOfServiceSince is the begin of the donor's time out of service. A pioneer serves until the end of its patch.
 func (w *pass) outOfServiceSince() (at time.Time, taken bool) {
-	d := w.removalRecord()
 	switch {
 	case w.donor.reservation == nil:
 		return time.Time{}, false
@@ -261,12 +244,8 @@ func (w *pass) outOfServiceSince() (at time.Time, taken bool) {
 		return w.donor.reservation.ReservedAt.Time, false
 	case !patchEndedAt(w).IsZero():
 		return patchEndedAt(w), true
-	case !w.facts.Leaving.Replaced || !w.facts.Leaving.GrowFirst || w.record.LeaveBoot() != "" && d.OutOfServiceSince == nil:
-		return w.donor.reservation.ReservedAt.Time, true
-	case d.OutOfServiceSince == nil:
-		return w.donor.reservation.ReservedAt.Time, false
 	}
-	return d.OutOfServiceSince.Time, true
+	return w.donor.reservation.ReservedAt.Time, true
 }
 
 // lookKuredAgain reads kured's lock again before the cordon. Protect takes up to minutes in a cloud, and kured does not
@@ -296,11 +275,11 @@ func (h donorReader) confirmGone(ctx context.Context, w *pass) error {
 	if err != nil {
 		return err
 	}
-	now, absence := metav1.NewTime(h.now()), plan.Absence{Node: f.Donor.Node, List: list, Requested: w.isRemoving()}
+	now, absence := metav1.NewTime(h.now()), plan.Absence{Node: f.Donor.Node, List: list}
 	doubt, agreed := judgeAbsence(absence, w.donor.reservation.AgreedSince, now)
 	if doubt == plan.NoDoubt {
 		f.Donor.Power = plan.InstanceGone
-		return h.readLastingProtection(ctx, w)
+		return nil
 	}
 	if err := h.recordMissing(ctx, w, orNow(w.donor.reservation.MissingSince, now), agreed); err != nil {
 		return err

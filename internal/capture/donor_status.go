@@ -16,8 +16,6 @@ func donorState(w *pass) v1alpha1.DonorState {
 	switch {
 	case f.Copy.Wanted && f.Donor.Power == plan.PowerUnread && f.Donor.Node == plan.NodeReady: // the instance no longer matters
 		return v1alpha1.DonorReady
-	case f.Donor.Power == plan.InstanceGone && w.isRemoving():
-		return v1alpha1.DonorRemoved
 	case f.Donor.Power == plan.InstanceGone:
 		return v1alpha1.DonorGone
 	case f.Donor.Power != plan.On:
@@ -38,7 +36,7 @@ func reportDonor(w *pass, now time.Time) {
 	case w.isHeld() && w.donor.reservation != nil && s.Donor == nil:
 		since, taken := w.outOfServiceSince()
 		if !taken {
-			return // the donor serves until its replacement serves
+			return // the donor still serves
 		}
 		at := metav1.NewMicroTime(since)
 		for _, step := range s.Steps {
@@ -93,8 +91,6 @@ func reportInService(p *v1alpha1.Prototype, now time.Time) {
 	case donor.ReleasedAt == nil && donor.State == v1alpha1.DonorNodeGone:
 		set(metav1.ConditionFalse, string(donor.State),
 			fmt.Sprintf("node %s was deleted during the capture; its instance runs, and registers the Node again at its next boot", p.Spec.Donor.NodeName))
-	case donor.State == v1alpha1.DonorRemoved:
-		set(metav1.ConditionFalse, string(donor.State), fmt.Sprintf("node %s does not return: its instance is removed", p.Spec.Donor.NodeName))
 	case donor.ReleasedAt == nil && donor.State == v1alpha1.DonorGone:
 		set(metav1.ConditionFalse, instanceGone, fmt.Sprintf("the instance of node %s was removed during the capture", p.Spec.Donor.NodeName))
 	case donor.ReleasedAt == nil && p.Spec.Settings.CopiesDonor() && donorWords[donor.State] == "":

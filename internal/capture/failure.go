@@ -16,9 +16,9 @@ func failure(w *pass, d plan.Decision) *v1alpha1.Failure {
 	if d.Do == plan.Refuse {
 		return refusal(w)
 	}
-	message := cmp.Or(copyFailureMessage(w, d.Why), addedFailureMessage(w, d.Why), removalFailureMessage(w, d.Why), patchFailureMessage(w, d.Why),
+	message := cmp.Or(copyFailureMessage(w, d.Why), patchFailureMessage(w, d.Why),
 		donorFailureMessage(w, d.Why), artifactFailureMessage(w, d.Why), string(d.Why))
-	return &v1alpha1.Failure{Reason: string(d.Why.Public()), Message: message + removalNote(w), CloudError: cloudError(w, d.Why)}
+	return &v1alpha1.Failure{Reason: string(d.Why.Public()), Message: message, CloudError: cloudError(w, d.Why)}
 }
 
 // refusal joins all refusals of the preflight. The first refusal gives the reason.
@@ -127,6 +127,11 @@ func donorFailureMessage(w *pass, why plan.Reason) string {
 	case plan.DonorGone:
 		return donorGoneMessage(w)
 	case plan.DonorStopped:
+		if !w.isHeld() {
+			return fmt.Sprintf(
+				"another client stopped the instance of node %s before the node was reserved, and Kamino changed nothing. Find that client, start the instance, then %s",
+				n, retryRemedy(w))
+		}
 		return fmt.Sprintf(
 			"another client stopped the instance of node %s before the generalization; Kamino starts the instance again. Find that client, then %s",
 			n, retryRemedy(w))
@@ -168,57 +173,8 @@ func donorFailureMessage(w *pass, why plan.Reason) string {
 	return ""
 }
 
-// addedFailureMessage returns the message if a failure differs for a donor that Kamino added to the pool, or has not reserved; else
-// an empty text.
-func addedFailureMessage(w *pass, why plan.Reason) string {
-	n, pool, limits := w.p.Spec.Donor.NodeName, w.p.Spec.Pool, w.p.Spec.Settings.Defaulted().OutOfService
-	switch {
-	case why == plan.DonorStopped && !w.isHeld():
-		return fmt.Sprintf(
-			"another client stopped the instance of node %s before the node was reserved, and Kamino changed nothing. Find that client, start the instance, then %s",
-			n, retryRemedy(w))
-	case why == plan.AddedNodeNotJoined:
-		return fmt.Sprintf(
-			"pool %s has grown by one node for the patch, but no new node registered within %s. Find out why new nodes of the pool do not join, then %s",
-			pool, limits.ReadyTimeout.Duration, retryPatch(w))
-	case !w.facts.Leaving.Added:
-	case why == plan.DonorStopped:
-		return fmt.Sprintf("another client stopped the instance of node %s before the generalization. Find that client, then %s", n, retryRemedy(w))
-	case why == plan.DeadlineExceeded && w.facts.Donor.Patch == plan.PatchWanted:
-		return fmt.Sprintf(
-			"node %s has joined pool %s for the patch, but was not Ready in time. Find out why new nodes of the pool do not become Ready, then %s",
-			n, pool, retryRemedy(w))
-	}
-	return ""
-}
-
-// removalFailureMessage returns the message if a failure differs for a leaving donor; else an empty text.
-func removalFailureMessage(w *pass, why plan.Reason) string {
-	n, limits := w.p.Spec.Donor.NodeName, w.p.Spec.Settings.Defaulted().OutOfService
-	_, taken := w.outOfServiceSince()
-	switch {
-	case !w.facts.Leaving.Replaced, w.facts.Leaving.Added && why != plan.Interrupted:
-	case why == plan.ReplacementNotReady:
-		return fmt.Sprintf(
-			"the replacement of node %s was not Ready within %s, so the node was not drained. Find out why new nodes of pool %s do not join, then %s",
-			n, limits.ReadyTimeout.Duration, w.p.Spec.Pool, retryRemedy(w))
-	case why == plan.DeadlineExceeded && !taken:
-		return fmt.Sprintf("node %s was reserved for longer than %s, but not drained. Find the awaited event with `kamino describe %s`, then %s",
-			n, limits.Deadline.Duration+limits.ReadyTimeout.Duration, w.p.Name, retryRemedy(w))
-	case why == plan.Interrupted:
-		return fmt.Sprintf("the capture of node %s was interrupted after the change of its disk, and the node was removed. Capture another node", n)
-	}
-	return ""
-}
-
 // retryRemedy is the remedy of a new attempt.
 func retryRemedy(w *pass) string {
-	switch {
-	case w.facts.Leaving.Added:
-		return retryPatch(w)
-	case mustBeRemoved(w):
-		return "capture another node"
-	}
 	return fmt.Sprintf("run `kamino capture %s`", w.p.Spec.Donor.NodeName)
 }
 
@@ -291,33 +247,6 @@ func donorGoneMessage(w *pass) string {
 		n)
 }
 
-// removalNote describes the fate of a leaving donor and of its pool, as the end of a failure's message.
-func removalNote(w *pass) string {
-	switch {
-	case !w.facts.Leaving.Replaced || !w.isHeld():
-		return ""
-	case w.facts.Leaving.Added:
-		return fmt.Sprintf(". Node %s is drained and removed, so that pool %s has its former size", w.p.Spec.Donor.NodeName, w.p.Spec.Pool)
-	case w.facts.Disk.Touched && w.facts.Leaving.GrowFirst:
-		return fmt.Sprintf(". Node %s cannot join again, so its instance is removed, and pool %s has already grown by one node",
-			w.p.Spec.Donor.NodeName, w.p.Spec.Pool)
-	case w.facts.Disk.Touched:
-		return fmt.Sprintf(". Node %s cannot join again, so its instance is removed, and pool %s gets a replacement", w.p.Spec.Donor.NodeName, w.p.Spec.Pool)
-	}
-	return poolGrowthNote(w)
-}
-
-// poolGrowthNote reports that the pool has grown for a donor that was not captured, as the end of a message; else an
-// empty text.
-func poolGrowthNote(w *pass) string {
-	d := w.removalRecord()
-	if !w.facts.Leaving.GrowFirst || w.facts.Leaving.Added || d.Target == 0 ||
-		d.OutOfServiceSince == nil && w.donor.capacity > 0 && w.donor.capacity < d.Target {
-		return ""
-	}
-	return fmt.Sprintf(". Pool %s has grown by one node for the capture, and keeps the node. Scale the pool in if you do not need the node", w.p.Spec.Pool)
-}
-
 func remainingPodsMessage(w *pass) string {
 	if len(w.donor.blockedPods) > 0 {
 		return w.donor.blockedPods[0].String() + ". Relax the budget, try again later, or set settings.drain.force"
@@ -349,11 +278,6 @@ func podFailureMessage(w *pass) string {
 // lostRecordMessage explains a removed or unreadable record.
 func lostRecordMessage(w *pass) string {
 	n := w.p.Spec.Donor.NodeName
-	if w.p.Spec.AwaitsDonor() {
-		return fmt.Sprintf(
-			"the record of prototype %s is lost, so Kamino does not know whether pool %s has grown by a node for the patch. Find the client that changes status.record, and compare the size of the pool",
-			w.p.Name, w.p.Spec.Pool)
-	}
 	if _, err := v1alpha1.RecordOf(w.p); err != nil {
 		return fmt.Sprintf("Kamino cannot read the record of prototype %s: %v. Find node %s with `kamino reservations`, which names the remedy, then %s",
 			w.p.Name, err, n, retryRemedy(w))

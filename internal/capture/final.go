@@ -23,7 +23,6 @@ type failures struct {
 // ends if the user's rules are gone. All other errors are retried.
 func (e failures) failFinally(w *pass, d plan.Decision, err error) error {
 	if f := settingsFailure(w, err); f != nil {
-		f.Message += removalNote(w)
 		e.fail(w, f)
 		return nil
 	}
@@ -35,16 +34,15 @@ func (e failures) failFinally(w *pass, d plan.Decision, err error) error {
 			w.p.Spec.Version, w.p.Spec.Pool, c.Message, w.p.Spec.Pool, w.p.Spec.Version)})
 		return nil
 	}
-	ahead := d.Do == plan.Enlarge && !w.isRemoving() // the reserved donor waits for the growth
 	copies := slices.Contains(copyActions, d.Do)
-	waiting := ahead || copies || d.Do == plan.Protect || d.Do == plan.TakeSnapshot || d.Do == plan.Stop && !w.ends()
+	waiting := copies || d.Do == plan.Protect || d.Do == plan.TakeSnapshot || d.Do == plan.Stop && !w.ends()
 	if !errors.As(err, &c) || !waiting && d.Do != plan.Publish {
 		return err
 	}
-	if !endsCapture(c.Kind, d.Do == plan.Publish, ahead || copies) {
+	if !endsCapture(c.Kind, d.Do == plan.Publish, copies) {
 		return err
 	}
-	e.fail(w, &v1alpha1.Failure{Reason: CloudRefused, Message: c.Error() + removalNote(w), CloudError: c.Message})
+	e.fail(w, &v1alpha1.Failure{Reason: CloudRefused, Message: c.Error(), CloudError: c.Message})
 	return nil
 }
 
@@ -52,7 +50,7 @@ func (e failures) failFinally(w *pass, d plan.Decision, err error) error {
 var copyActions = []plan.Action{plan.BeginWorkshop, plan.CopyRunning, plan.AttachVolume}
 
 // endsCapture reports whether an error of this kind ends the capture. A missing permission is awaited only after the
-// donor's return. A refused growth of the pool ends the capture before the drain.
+// donor's return. A refused copy of a donor in service ends the capture.
 func endsCapture(kind cloud.Kind, back, ahead bool) bool {
 	switch kind {
 	case cloud.Denied, cloud.Unauthenticated:
@@ -85,9 +83,6 @@ func settingsFailure(w *pass, err error) *v1alpha1.Failure {
 			Message: fmt.Sprintf("ConfigMap %s of settings.generalize.rules was deleted during the capture of node %s. Create the ConfigMap, then %s",
 				w.p.Spec.Settings.Generalize.Rules, w.p.Spec.Donor.NodeName, retryRemedy(w)),
 		}
-	}
-	if errors.Is(err, errCarryOverDenied) {
-		return &v1alpha1.Failure{Reason: admission.NotAllowed, Message: err.Error() + ": " + admission.CarryOverRemedy + ". Then " + retryRemedy(w)}
 	}
 	if denied := (*deniedError)(nil); errors.As(err, &denied) {
 		return &v1alpha1.Failure{Reason: denied.Reason, Message: denied.Message}

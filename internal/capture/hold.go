@@ -1,7 +1,6 @@
 package capture
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,11 +67,10 @@ func (h hold) renewLease(ctx context.Context, w *pass) error {
 	return nil
 }
 
-// repeated is the reservation with the record's order, return and removal.
+// repeated is the reservation with the record's order and return.
 func (h hold) repeated(w *pass) v1alpha1.Reservation {
 	reservation := *w.donor.reservation
 	reservation.GeneralizeBootID, reservation.DownBootID = w.record.GeneralizeBootID, w.record.DownBootID
-	reservation.Replacement = cmp.Or(w.record.Replacement, reservation.Replacement)
 	reservation.MissingSince, reservation.AgreedSince = nil, nil // who takes over looks twice again
 	if w.record.Returning && reservation.ReturningSince == nil {
 		since := metav1.NewTime(h.now())
@@ -186,9 +184,6 @@ func (h hold) reserve(ctx context.Context, w *pass) error {
 		return err
 	}
 	reservation := node.NewReservation(holderOf(w.p), w.donor.node, w.donor.protection.Token, metav1.NewTime(h.now()))
-	if w.facts.Leaving.Replaced {
-		reservation.Replacement = &v1alpha1.DonorReplacement{GrowFirst: w.facts.Leaving.GrowFirst, Added: w.facts.Leaving.Added}
-	}
 	if w.facts.Copy.Wanted {
 		reservation = v1alpha1.Reservation{Holder: holderOf(w.p), ReservedAt: metav1.NewTime(h.now()), Untouched: true}
 		if err := h.leases.Hold(ctx, w.donor.node, reservation); err != nil {
@@ -241,14 +236,6 @@ var allows = map[plan.Action]func(lease v1alpha1.Reservation) bool{
 	plan.Generalize: func(lease v1alpha1.Reservation) bool { return lease.GeneralizeBootID != "" },
 	plan.Stop:       func(lease v1alpha1.Reservation) bool { return lease.LeaveBoot() != "" },
 	plan.Start:      func(lease v1alpha1.Reservation) bool { return lease.LeaveBoot() != "" && lease.ReturningSince != nil },
-	plan.Remove:     mayRemove,
-	plan.DeleteNode: mayRemove, // the cloud has no instance any more
-}
-
-// mayRemove reports whether the reservation lets the instance go: a donor with a changed disk that does not return, or a node
-// by which the pool has grown.
-func mayRemove(lease v1alpha1.Reservation) bool {
-	return lease.Replacement != nil && (lease.GeneralizeBootID != "" || lease.Replacement.Added)
 }
 
 // permit asks whether the action may change the donor: its Lease must allow exactly that, and no node in service is touched.
@@ -296,19 +283,13 @@ func (h hold) readLease(ctx context.Context, w *pass) error {
 }
 
 // inService reports whether the action would harm a node that is Ready and takes pods. A stop harms the node in the boot that
-// it must leave, and a removal in any boot. A new Lease would give the record alone a power over the node.
+// it must leave. A new Lease would give the record alone a power over the node.
 func inService(w *pass, do plan.Action) bool {
 	if !nodestate.Ready(w.donor.node) || w.donor.node.Spec.Unschedulable || do == plan.Start {
 		return false
 	}
-	switch do {
-	case plan.Remove, plan.DeleteNode:
-		return true
-	case plan.Note, plan.Relock:
-		return !w.leaseIsOurs() && w.facts.MustBoot() || acceptsPodsInOldBoot(w)
-	default:
-		return acceptsPodsInOldBoot(w)
-	}
+	forged := (do == plan.Note || do == plan.Relock) && !w.leaseIsOurs() && w.facts.MustBoot()
+	return forged || acceptsPodsInOldBoot(w)
 }
 
 // acceptsPodsInOldBoot reports whether the node takes pods in the recorded boot, instead of a new boot.
@@ -317,7 +298,7 @@ func acceptsPodsInOldBoot(w *pass) bool {
 	return f.MustBoot() && !f.Donor.Rebooted && f.Donor.Node == plan.NodeReady && !f.Donor.Cordoned
 }
 
-// ErrInService is returned for a node that must boot, stop or be removed, but takes pods. Either a client uncordoned the
+// ErrInService is returned for a node that must boot or stop, but takes pods. Either a client uncordoned the
 // node, or the record is wrong. It is also the reason of condition Stalled, as InService.
 var ErrInService = errors.New("the node takes pods without the reboot that its reservation requires: a person must decide")
 

@@ -159,11 +159,10 @@ func (h locks) readOrphan(ctx context.Context, w *pass, shadow *v1alpha1.Reserva
 	return nil
 }
 
-// repeatsRecord reports whether the reservation repeats the record's order, return and removal.
+// repeatsRecord reports whether the reservation repeats the record's order and return.
 func repeatsRecord(record v1alpha1.Record, r *v1alpha1.Reservation) bool {
 	return (record.GeneralizeBootID == "" || r.GeneralizeBootID == record.GeneralizeBootID) &&
-		(record.LeaveBoot() == "" || r.LeaveBoot() == record.LeaveBoot()) && (!record.Returning || r.ReturningSince != nil) &&
-		(record.Replacement == nil || !record.Replacement.Removing || r.Replacement != nil && r.Replacement.Removing)
+		(record.LeaveBoot() == "" || r.LeaveBoot() == record.LeaveBoot()) && (!record.Returning || r.ReturningSince != nil)
 }
 
 // useLease uses the Lease's reservation as the record.
@@ -173,12 +172,6 @@ func (w *pass) useLease(reservation *v1alpha1.Reservation) {
 	w.record.GeneralizeBootID = cmp.Or(w.record.GeneralizeBootID, reservation.GeneralizeBootID)
 	w.record.DownBootID = cmp.Or(w.record.DownBootID, reservation.DownBootID)
 	w.record.Returning = w.record.Returning || reservation.ReturningSince != nil
-	if w.record.Replacement == nil {
-		w.record.Replacement = reservation.Replacement
-	}
-	if donor := w.p.Spec.Donor; w.record.Donor == nil && w.p.Spec.AddsDonor() {
-		w.record.Donor = &donor
-	}
 }
 
 // isHeldByOther reports whether another holder has the node: an active capture, or a holder of another kind with the

@@ -240,7 +240,7 @@ func (o orders) readUnproven(w *pass) {
 		return
 	}
 	w.disk.noProofReason = u.Message
-	if f := w.facts; w.disk.pod != nil || !f.Failed && !f.Deleting && !f.Hold.Returning && !w.isRemoving() {
+	if f := w.facts; w.disk.pod != nil || !f.Failed && !f.Deleting && !f.Hold.Returning {
 		w.facts.Disk.Pod = plan.PodFailed // even if another client deleted the pod: no second pod may run
 	}
 }

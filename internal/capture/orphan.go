@@ -50,7 +50,7 @@ func (r rooms) returnOrphan(ctx context.Context, name string, holder v1alpha1.Ho
 	decision := plan.Orphan(w.facts)
 	r.events.log.V(1).Info("decided", "node", name, "holder", holder.Name, "decision", decision.String())
 	switch {
-	case decision.Do == plan.Wait && w.facts.Donor.Power == plan.InstanceGone && !w.isRemoving():
+	case decision.Do == plan.Wait && w.facts.Donor.Power == plan.InstanceGone:
 		return Result{}, fmt.Errorf("node %s: %w", name, ErrInstanceGone)
 	case decision.Do == plan.Wait:
 		return Result{After: pollDelay(w.p, decision.Why, r.donors.now())}, nil
@@ -133,7 +133,7 @@ func (h donorReader) lookOrphanPool(ctx context.Context, w *pass) error {
 // lookOrphan observes the orphan.
 func (r rooms) lookOrphan(ctx context.Context, w *pass) error {
 	for _, look := range []effect{
-		r.donors.lookOrphanPool, r.donors.lookNode, r.pods.readPod, r.orders.lookOrphanOrder, r.donors.lookInstance, r.leaving.readUnfilledPlace,
+		r.donors.lookOrphanPool, r.donors.lookNode, r.pods.readPod, r.orders.lookOrphanOrder, r.donors.lookInstance,
 		r.images.lookOrphanSnapshot,
 	} {
 		if err := look(ctx, w); err != nil {

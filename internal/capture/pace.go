@@ -24,8 +24,6 @@ var (
 	bootPollInterval = pollInterval{shortest: 5 * time.Second, longest: 20 * time.Second, share: 2}
 	// idlePollInterval applies if no node is out of service.
 	idlePollInterval = pollInterval{shortest: 2 * time.Second, longest: 20 * time.Second, share: 0.35}
-	// addedPollInterval applies to a new node, which is cordoned before the first pods arrive.
-	addedPollInterval = pollInterval{shortest: 2 * time.Second, longest: 4 * time.Second, share: 0.05}
 	// trialPollInterval applies to trials, which take 15 minutes to two hours.
 	trialPollInterval = pollInterval{shortest: 5 * time.Second, longest: 30 * time.Second, share: 0.3}
 	// promotionPollInterval applies to a person's action.
@@ -143,25 +141,22 @@ type wait struct {
 
 // waits are the waits with a phase or an interval of their own.
 var waits = map[plan.Reason]wait{
-	plan.ForTurn:        {phase: v1alpha1.PhasePending, interval: idlePollInterval},
-	plan.ForNeighbour:   {phase: v1alpha1.PhaseReserving, interval: idlePollInterval},
-	plan.ForLook:        {phase: v1alpha1.PhasePreflight, text: "inspecting the node's disk"},
-	plan.ForDonor:       {phase: v1alpha1.PhaseDraining, text: "waiting until the donor is Ready"},
-	plan.ForProof:       {phase: v1alpha1.PhaseGeneralizing, text: "generalizing"},
-	plan.ForPowerOff:    {phase: v1alpha1.PhaseStopping, text: "waiting until the instance is off"},
-	plan.ForSnapshot:    {phase: v1alpha1.PhaseSnapshotting, text: "waiting until the snapshot is complete"},
-	plan.ForPowerOn:     {phase: v1alpha1.PhaseStarting, interval: bootPollInterval, text: "waiting until the instance runs"},
-	plan.ForReady:       {phase: v1alpha1.PhaseWaitingReady, interval: bootPollInterval, text: "waiting until the Node is Ready"},
-	plan.ForReplacement: {phase: v1alpha1.PhaseGrowing, interval: idlePollInterval},
-	plan.ForAddedNode:   {phase: v1alpha1.PhaseGrowing, interval: addedPollInterval},
-	plan.ForRemoval:     {phase: v1alpha1.PhaseRemoving, interval: idlePollInterval},
-	plan.ForHolder:      {phase: v1alpha1.PhaseReleasing, interval: idlePollInterval},
-	plan.ForImage:       {phase: v1alpha1.PhasePublishing, interval: publishPollInterval},
-	plan.ForTrial:       {phase: v1alpha1.PhaseRunningTrial, interval: trialPollInterval, text: "waiting for the next trial"},
-	plan.ForPromotion:   {phase: v1alpha1.PhaseAwaitingPromotion, interval: promotionPollInterval},
-	plan.ForWorkshop:    {phase: v1alpha1.PhaseStartingWorkshop, interval: idlePollInterval, text: "waiting until the workshop is Ready; the donor serves"},
-	plan.ForQuiet:       {phase: v1alpha1.PhaseQuiescing, interval: idlePollInterval, text: "waiting until no package is installed and no image is pulled on the donor"},
-	plan.ForVolume:      {interval: idlePollInterval, text: "waiting until the cloud has moved the copy of the disk"},
-	plan.ForDeletion:    {interval: deletionPollInterval, text: "waiting until the cloud has deleted the leftovers"},
-	plan.ForCloud:       {text: "waiting for the cloud, which does not answer"},
+	plan.ForTurn:      {phase: v1alpha1.PhasePending, interval: idlePollInterval},
+	plan.ForNeighbour: {phase: v1alpha1.PhaseReserving, interval: idlePollInterval},
+	plan.ForLook:      {phase: v1alpha1.PhasePreflight, text: "inspecting the node's disk"},
+	plan.ForDonor:     {phase: v1alpha1.PhaseDraining, text: "waiting until the donor is Ready"},
+	plan.ForProof:     {phase: v1alpha1.PhaseGeneralizing, text: "generalizing"},
+	plan.ForPowerOff:  {phase: v1alpha1.PhaseStopping, text: "waiting until the instance is off"},
+	plan.ForSnapshot:  {phase: v1alpha1.PhaseSnapshotting, text: "waiting until the snapshot is complete"},
+	plan.ForPowerOn:   {phase: v1alpha1.PhaseStarting, interval: bootPollInterval, text: "waiting until the instance runs"},
+	plan.ForReady:     {phase: v1alpha1.PhaseWaitingReady, interval: bootPollInterval, text: "waiting until the Node is Ready"},
+	plan.ForHolder:    {phase: v1alpha1.PhaseReleasing, interval: idlePollInterval},
+	plan.ForImage:     {phase: v1alpha1.PhasePublishing, interval: publishPollInterval},
+	plan.ForTrial:     {phase: v1alpha1.PhaseRunningTrial, interval: trialPollInterval, text: "waiting for the next trial"},
+	plan.ForPromotion: {phase: v1alpha1.PhaseAwaitingPromotion, interval: promotionPollInterval},
+	plan.ForWorkshop:  {phase: v1alpha1.PhaseStartingWorkshop, interval: idlePollInterval, text: "waiting until the workshop is Ready; the donor serves"},
+	plan.ForQuiet:     {phase: v1alpha1.PhaseQuiescing, interval: idlePollInterval, text: "waiting until no package is installed and no image is pulled on the donor"},
+	plan.ForVolume:    {interval: idlePollInterval, text: "waiting until the cloud has moved the copy of the disk"},
+	plan.ForDeletion:  {interval: deletionPollInterval, text: "waiting until the cloud has deleted the leftovers"},
+	plan.ForCloud:     {text: "waiting for the cloud, which does not answer"},
 }

@@ -50,8 +50,6 @@ type admissionObjects struct {
 	kured             kured.Lock           // holder of kured's lock
 	imageLimitWarning string               // warning about the number of the pool's images
 	activeCaptures    []v1alpha1.Prototype // captures that hold donors
-	removals          int                  // donors of gone Prototypes whose instances are being removed
-	awaitsReplacement bool                 // a removed donor has no replacement yet
 }
 
 // donorObjects are the donor with its reservation.
@@ -66,8 +64,6 @@ type donorObjects struct {
 	blockedPods   []node.BlockedPod
 	instance      cloud.Instance
 	protection    cloud.Protection // scale-in protection of the instance, if read
-	replacement   *corev1.Node     // the replacement of the donor, if present
-	capacity      int64            // of the pool, if read for a replacement
 }
 
 // diskObjects are the pod on the donor with its NodeOrder and its results.
@@ -149,31 +145,11 @@ func (w *pass) ref() cloud.ImageRef {
 	return cloud.ImageRef{Pool: w.pool, Version: w.p.Spec.Version}
 }
 
-// removalRecord returns the recorded replacement, or the zero value.
-func (w *pass) removalRecord() v1alpha1.DonorReplacement {
-	if w.record.Replacement != nil {
-		return *w.record.Replacement
-	}
-	if w.donor.reservation != nil && w.donor.reservation.Replacement != nil {
-		return *w.donor.reservation.Replacement
-	}
-	return v1alpha1.DonorReplacement{}
-}
-
-// isRemoving reports whether the record says that the donor's instance is removed.
-func (w *pass) isRemoving() bool { return w.facts.Leaving.Replaced && w.removalRecord().Removing }
-
-// mustBeRemoved reports whether the donor can only be removed, as in package plan.
-func mustBeRemoved(w *pass) bool { return w.facts.Leaving.Replaced && w.facts.Disk.Touched }
-
 // remember records the reservation, the image of the donor, and the image in the recipe before the capture. The
 // instance may be gone when its image is published.
 func (w *pass) remember(reservation *v1alpha1.Reservation) func(*v1alpha1.Record) {
 	return func(r *v1alpha1.Record) {
 		r.Reservation, r.BuiltFrom = reservation, w.donor.instance.BuiltFrom
-		if reservation != nil {
-			r.Replacement = reservation.Replacement
-		}
 		if w.facts.Copy.Wanted && r.Copy == nil {
 			r.Copy = &v1alpha1.CopyRecord{}
 		}

@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -17,7 +15,6 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture/plan"
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/node/nodestate"
 	"github.com/kamino-dev/kamino/internal/patch/nodepatch"
 	"github.com/kamino-dev/kamino/internal/pool/membership"
 )
@@ -48,7 +45,7 @@ type patcherOf = func(p *v1alpha1.Prototype) nodepatch.Patcher
 
 // failedSet is a set of patches that failed on a pioneer of the pool. The packages of its donor may be broken.
 type failedSet struct {
-	prototype, message, donor string
+	prototype, message string
 	// policy also knows the set; empty without a policy.
 	policy string
 }
@@ -70,7 +67,7 @@ func (f failedSet) refusal(pool string) cloud.Refusal {
 // pass makes one pass over the check. begins: nothing is to check, so the capture begins or continues.
 func (c patchSets) pass(ctx context.Context, w *pass) (begins bool, err error) {
 	p, record := w.p, w.record
-	begun := record.Reservation != nil || record.Replacement != nil || record.Patch != nil || record.DiskCheckStartedAt != nil || record.LeaveBoot() != ""
+	begun := record.Reservation != nil || record.Patch != nil || record.DiskCheckStartedAt != nil || record.LeaveBoot() != ""
 	if p.Spec.Pioneer == nil || begun || p.DeletionTimestamp != nil || p.Status.Failure != nil {
 		return true, nil
 	}
@@ -80,7 +77,7 @@ func (c patchSets) pass(ctx context.Context, w *pass) (begins bool, err error) {
 	}
 	set := p.Status.PatchSet
 	if set == "" {
-		return c.check(ctx, w, failed)
+		return c.check(ctx, w)
 	}
 	bad, is := failed[set]
 	if !is {
@@ -91,14 +88,9 @@ func (c patchSets) pass(ctx context.Context, w *pass) (begins bool, err error) {
 }
 
 // check asks a node for its pending patches, and writes their digest to the Prototype.
-func (c patchSets) check(ctx context.Context, w *pass, failed map[string]failedSet) (begins bool, err error) {
+func (c patchSets) check(ctx context.Context, w *pass) (begins bool, err error) {
 	p := w.p
 	node := p.Spec.Donor.NodeName
-	if p.Spec.AddsDonor() {
-		if node, err = c.nodeOfImage(ctx, p, failed); err != nil || node == "" {
-			return err == nil, err // the patch level is compared before the reboot
-		}
-	}
 	patcher := c.patcher(p)
 	if err := patcher.MayRun(); err != nil {
 		if denied := (*deniedError)(nil); errors.As(err, &denied) {
@@ -150,11 +142,6 @@ func (c patchSets) preview(ctx context.Context, p *v1alpha1.Prototype) (refusals
 		return []cloud.Refusal{bad.refusal(p.Spec.Pool)}, "", nil
 	}
 	node := p.Spec.Donor.NodeName
-	if p.Spec.AddsDonor() {
-		if node, err = c.nodeOfImage(ctx, p, failed); err != nil || node == "" {
-			return nil, "", err
-		}
-	}
 	var before []string
 	for _, f := range failed {
 		before = append(before, fmt.Sprintf("%s (%s)", f.prototype, strings.TrimSuffix(f.message, ".")))
@@ -195,37 +182,15 @@ func (c patchSets) refuse(w *pass, why cloud.Refusal) {
 	c.events.announce(w, d)
 }
 
-// nodeOfImage returns the youngest Ready node of the pool with the image of the recipe, which the new node will have; empty
-// without such a node. The donors of failed pioneers are no such nodes.
-func (c patchSets) nodeOfImage(ctx context.Context, p *v1alpha1.Prototype, failed map[string]failedSet) (string, error) {
-	pool, err := c.cloud.Pool(ctx, cloud.PoolID(p.Spec.PoolID))
-	if err != nil {
-		return "", err
-	}
-	label := v1alpha1.VersionLabelValue(pool.Recipe.Version)
-	isBroken := func(n *corev1.Node) bool {
-		_, marked := n.Annotations[v1alpha1.PatchFailedAnnotation]
-		return marked || slices.ContainsFunc(slices.Collect(maps.Values(failed)), func(f failedSet) bool { return f.donor == n.Name })
-	}
-	youngest, err := youngestNode(ctx, c.kube, c.cloud, pool.ID, func(n *corev1.Node) bool {
-		isCurrent := pool.Recipe.Version == "" || n.Labels[v1alpha1.VersionLabel] == label
-		return isCurrent && !isBroken(n) && nodestate.Available(n)
-	})
-	if youngest == nil {
-		return "", err
-	}
-	return youngest.Name, err
-}
-
 // failedSets are the sets of patches that failed in other captures of the pool.
 func (c patchSets) failedSets(ctx context.Context, p *v1alpha1.Prototype) (map[string]failedSet, error) {
 	failed := map[string]failedSet{}
 	err := eachOfPool(ctx, c.client, p, func(other *v1alpha1.Prototype) {
 		if set, message := nodepatch.FailedSet(other, false); set != "" && message != "" {
-			failed[set] = failedSet{prototype: other.Name, message: message, donor: other.Spec.Donor.NodeName}
+			failed[set] = failedSet{prototype: other.Name, message: message}
 		}
 	}, func(policy string, f v1alpha1.FailedPatches) {
-		failed[f.Set] = failedSet{prototype: f.Prototype, message: f.Message, policy: policy, donor: failed[f.Set].donor}
+		failed[f.Set] = failedSet{prototype: f.Prototype, message: f.Message, policy: policy}
 	})
 	return failed, err
 }

@@ -12,8 +12,6 @@ func phaseOf(w *pass, d plan.Decision) v1alpha1.Phase {
 	switch {
 	case endsBeforeReservation(w, d):
 		return v1alpha1.PhasePreflight
-	case isLeavingService(w, d):
-		return v1alpha1.PhaseRemoving
 	case d.Do == plan.Fail, w.ends() && d.Do != plan.Close:
 		return v1alpha1.PhaseCleaningUp
 	case w.facts.Copy.Wanted:
@@ -27,8 +25,6 @@ func phaseOf(w *pass, d plan.Decision) v1alpha1.Phase {
 // inPlacePhase is the phase of a capture in place that does not end.
 func inPlacePhase(w *pass, d plan.Decision) v1alpha1.Phase {
 	switch {
-	case isAddedWithoutPatch(w):
-		return v1alpha1.PhaseGrowing
 	case endsPhase(w, d):
 		return w.p.Status.Phase
 	case d.Do == plan.Wait:

@@ -132,7 +132,7 @@ func (e patching) task(ctx context.Context, w *pass, r nodepatch.Record) (nodepa
 	pioneer, settings := w.p.Spec.Pioneer.Defaulted(), w.p.Spec.Settings.Defaulted()
 	t := nodepatch.Task{
 		Holder: holderOf(w.p),
-		Node:   w.p.Spec.Donor.NodeName, NodeUID: r.NodeUID, Gone: isGoneForPatch(w),
+		Node:   w.p.Spec.Donor.NodeName, NodeUID: r.NodeUID, Gone: w.facts.Donor.Power == plan.InstanceGone,
 		Patches: v1alpha1.OrderPatches{Patches: pioneer.Patches, Hold: pioneer.Hold}, Drain: settings.Drain,
 		Limits: nodepatch.Limits{
 			Patch: patchLimit, Reboot: settings.OutOfService.ReadyTimeout.Duration, Soak: pioneer.Soak.Duration, SoakTimeout: pioneer.Soak.Duration + soakSlack,
@@ -147,12 +147,6 @@ func (e patching) task(ctx context.Context, w *pass, r nodepatch.Record) (nodepa
 		t.Quarantined, err = e.failedLevels(ctx, w.p)
 	}
 	return t, err
-}
-
-// isGoneForPatch reports whether the patch ends without the node. An added donor that is off is not started for its end.
-func isGoneForPatch(w *pass) bool {
-	f := &w.facts
-	return f.Donor.Power == plan.InstanceGone || f.Donor.Power == plan.Off && f.Leaving.Added && (f.Failed || f.Deleting)
 }
 
 // failedLevels are the patch levels that failed in other captures of the pool. The status of policies also has the levels
@@ -230,8 +224,6 @@ func (a recorder) patches(w *pass, d patchplan.Decision) {
 func patchFailureMessage(w *pass, why plan.Reason) string {
 	n, r := w.p.Spec.Donor.NodeName, w.record.Patch
 	switch {
-	case why == plan.NothingToPatch && w.facts.Leaving.Added:
-		return fmt.Sprintf("node %s, which pool %s got for the patch, has all patches, so no new image is needed", n, w.p.Spec.Pool)
 	case why == plan.NothingToPatch:
 		return fmt.Sprintf("node %s has all patches, so no new image is needed. To capture the node as it is, run `kamino capture %s`", n, n)
 	case why == plan.PatchLevelChanged && w.disk.proof != nil && r != nil:
@@ -245,18 +237,7 @@ func patchFailureMessage(w *pass, why plan.Reason) string {
 
 // retryPatch is the remedy of a new attempt with a pioneer.
 func retryPatch(w *pass) string {
-	if w.facts.Leaving.Added {
-		return fmt.Sprintf("run `kamino capture --pool %s --pioneer=Grow`", w.p.Spec.Pool)
-	}
 	return fmt.Sprintf("run `kamino capture %s --pioneer`", w.p.Spec.Donor.NodeName)
-}
-
-// repair is the remedy for a node with a failed package. An added node is removed automatically.
-func repair(w *pass) string {
-	if w.facts.Leaving.Added {
-		return "correct the cause, then " + retryPatch(w)
-	}
-	return "repair the node, or replace the node"
 }
 
 // patchTroubleMessage explains the failure in the record of the patch.
@@ -275,8 +256,8 @@ func patchTroubleMessage(w *pass, r *nodepatch.Record) string {
 	case patchplan.PatchRefused:
 		return fmt.Sprintf("node %s installed no patches: %s. Correct the cause, then %s", n, strings.TrimSuffix(orNothing(r.Problem), "."), retry)
 	case patchplan.PatchFailed:
-		return fmt.Sprintf("the patch of node %s failed: %s. The node is marked with %s: %s",
-			n, orNothing(r.Problem), v1alpha1.PatchFailedAnnotation, repair(w))
+		return fmt.Sprintf("the patch of node %s failed: %s. The node is marked with %s: repair the node, or replace the node",
+			n, orNothing(r.Problem), v1alpha1.PatchFailedAnnotation)
 	case patchplan.PatchTimeout:
 		return fmt.Sprintf("node %s did not report its patch within %s. Read the journal of the unit kamino-patch on the node, then %s", n, patchLimit, retry)
 	case patchplan.Interrupted:

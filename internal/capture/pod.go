@@ -45,17 +45,9 @@ func newOrder(p *v1alpha1.Prototype, namespace, boot, rules, key string) *v1alph
 		},
 		Spec: v1alpha1.NodeOrderSpec{
 			Holder: v1alpha1.Holder{Name: p.Name, UID: p.UID}, NodeName: p.Spec.Donor.NodeName, Method: v1alpha1.InPlace, Token: boot, PodName: podName(p),
-			Generalize: generalize, RulesDigest: rules, Key: key, AfterCapture: afterCapture(p),
+			Generalize: generalize, RulesDigest: rules, Key: key,
 		},
 	}
-}
-
-// afterCapture is the fate of the donor, as input for the pod.
-func afterCapture(p *v1alpha1.Prototype) v1alpha1.AfterCapture {
-	if p.Spec.ReplacesDonor() {
-		return v1alpha1.RemoveDonor
-	}
-	return v1alpha1.ReturnDonor
 }
 
 // generalizePod is the pod that generalizes the donor, reports the proof, and powers the donor off. The pod does nothing in
@@ -195,7 +187,7 @@ func patchArgs(p *v1alpha1.Prototype) []string {
 	}
 	pioneer := p.Spec.Pioneer.Defaulted()
 	args := []string{"--patched-by-kamino", string(pioneer.OtherRebooters)}
-	if *pioneer.QuietNodes && !p.Spec.ReplacesDonor() {
+	if *pioneer.QuietNodes {
 		args = append(args, "--quiet-nodes")
 	}
 	return args

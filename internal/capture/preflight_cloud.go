@@ -25,6 +25,7 @@ type preflightCloud interface {
 	Image(ctx context.Context, ref cloud.ImageRef) (cloud.Image, error)
 	MaxImages(pool cloud.PoolID) int
 	CanCopy() bool
+	CapturesInPlace() bool
 	PreflightWorkshop(ctx context.Context, spec cloud.WorkshopSpec) ([]cloud.Refusal, error)
 }
 
@@ -150,7 +151,6 @@ func (f *preflights) add(spec preflightKey, now time.Time) {
 // always current, because both are read in each observation.
 func (q cloudChecks) preflight(ctx context.Context, w *pass) ([]cloud.Refusal, error) {
 	spec := preflightKey{PreflightSpec: cloud.PreflightSpec{Pool: w.pool, Instance: w.id, Version: w.p.Spec.Version,
-		Removes: w.p.Spec.ReplacesDonor(), Grows: w.p.Spec.GrowsFirst(),
 		RemovesBootstrap: removesBootstrap(w.p), Copies: w.p.Spec.Settings.CopiesDonor()},
 		trial: w.p.Spec.Settings.Trial.Mode, workshopType: w.p.Spec.Settings.Donor.WorkshopType}
 	if w.donor.instance.ID != "" && q.memory.isValid(spec, q.now()) {

@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
-	"github.com/kamino-dev/kamino/internal/capture/admission"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/node"
 )
@@ -28,16 +27,6 @@ type clusterChecks struct {
 	image        podImages
 	podNamespace string
 	now          clock
-}
-
-// carryOverDenied asks the API server whether this process may write the labels and taints that the replacement gets. Other
-// errors deny nothing: a webhook may not know dry runs.
-func (q clusterChecks) carryOverDenied(ctx context.Context, w *pass) string {
-	err := node.TryCarryOver(ctx, q.kube, w.donor.node, w.p.Spec.Settings.Donor.CarryOver)
-	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
-		return err.Error()
-	}
-	return ""
 }
 
 // clockAhead is the lead of the donor's clock over the API server's clock, from the kubelet's Lease of the node. Zero
@@ -185,31 +174,6 @@ const (
 	tokenSignature   = "jws-kubeconfig-"
 	autoscalerStatus = "cluster-autoscaler-status"
 )
-
-// removalFacts collects the volumes that a leaving donor takes away, and the means of its pool to get a replacement. Missing
-// or forbidden objects are ignored.
-func (q clusterChecks) removalFacts(ctx context.Context, w *pass, c *admission.Case) (admission.DonorRemoval, error) {
-	var found admission.DonorRemoval
-	volumes, err := q.kube.CoreV1().PersistentVolumes().List(ctx, metav1.ListOptions{})
-	switch {
-	case apierrors.IsForbidden(err):
-		volumes = &corev1.PersistentVolumeList{}
-	case err != nil:
-		return found, fmt.Errorf("list persistentvolumes: %w", err)
-	}
-	for i := range volumes.Items {
-		if admission.OnNode(&volumes.Items[i], w.donor.node) {
-			found.Volumes = append(found.Volumes, volumes.Items[i].Name)
-		}
-	}
-	slices.Sort(found.Volumes)
-	if found.NoToken, err = q.noToken(ctx, w); err != nil {
-		return found, err
-	}
-	status, err := q.configMapData(ctx, metav1.NamespaceSystem, autoscalerStatus)
-	found.Most = admission.MostByAutoscaler(status["status"], c.PoolName)
-	return found, err
-}
 
 // noToken reports whether the cluster lists its bootstrap tokens, and no valid token exists.
 func (q clusterChecks) noToken(ctx context.Context, w *pass) (bool, error) {

@@ -18,8 +18,6 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/node"
 	"github.com/kamino-dev/kamino/internal/node/kured"
-	"github.com/kamino-dev/kamino/internal/node/nodestate"
-	"github.com/kamino-dev/kamino/internal/node/reservations"
 	"github.com/kamino-dev/kamino/internal/pool/membership"
 )
 
@@ -53,7 +51,7 @@ func (q preflight) gather(ctx context.Context, w *pass) *admission.Case {
 	if c.Pool == "" {
 		return c
 	}
-	c.PoolName, c.CanCopy = q.cloud.PoolName(w.pool), q.cloudChecks.canCopy()
+	c.PoolName, c.CanCopy, c.InPlace = q.cloud.PoolName(w.pool), q.cloudChecks.canCopy(), q.cloudChecks.cloud.CapturesInPlace()
 	c.Donor = admission.Found(admission.Donor{Node: w.donor.namedNode, Replaced: w.donor.namedNode != nil && w.donor.node == nil})
 	q.turn(ctx, w, c)
 	if w.donor.node != nil {
@@ -70,12 +68,8 @@ func (q preflight) gather(ctx context.Context, w *pass) *admission.Case {
 	}
 	q.cluster(ctx, w, c)
 	q.cloudChecks.cloudFacts(ctx, w, c)
-	switch {
-	case w.p.Spec.ReplacesDonor():
-		c.Removal = admission.LookupOf(q.clusterChecks.removalFacts(ctx, w, c))
-	case c.CopiesDonor():
-		noToken, err := q.clusterChecks.noToken(ctx, w)
-		c.Removal = admission.LookupOf(admission.DonorRemoval{NoToken: noToken}, err)
+	if c.CopiesDonor() {
+		c.NoToken = admission.LookupOf(q.clusterChecks.noToken(ctx, w))
 	}
 	return c
 }
@@ -96,17 +90,8 @@ func (q preflight) turn(ctx context.Context, w *pass, c *admission.Case) {
 	w.preflight.activeCaptures = holding(list.Items)
 	lock, kuredErr := kured.Read(ctx, q.kube, q.kured, q.now())
 	w.preflight.kured = lock
-	vacant, vacantErr := 0, error(nil)
-	if len(w.preflight.activeCaptures) < q.concurrent() {
-		vacant, vacantErr = q.unfilledPlaces(ctx, list.Items)
-	}
-	w.preflight.awaitsReplacement = vacant > 0
-	if len(w.preflight.activeCaptures)+vacant < q.concurrent() && vacantErr == nil {
-		w.preflight.removals, vacantErr = q.removals(ctx, list.Items)
-	}
 	reboots := lock.Node != "" && (!c.CopiesDonor() || lock.Node == w.p.Spec.Donor.NodeName) // kured may reboot other nodes during a copy
-	c.Queued = admission.LookupOf(len(w.preflight.activeCaptures)+vacant+w.preflight.removals >= q.concurrent() || reboots,
-		cmp.Or(err, vacantErr, kuredErr))
+	c.Queued = admission.LookupOf(len(w.preflight.activeCaptures) >= q.concurrent() || reboots, cmp.Or(err, kuredErr))
 	of := make([]cloud.Membership, len(list.Items))
 	if err == nil {
 		of, err = membership.OfPrototypes(ctx, q.cloud, list.Items)
@@ -122,59 +107,16 @@ func (q preflight) turn(ctx context.Context, w *pass, c *admission.Case) {
 	c.Others = admission.Found(others)
 }
 
-// holding returns the Prototypes that hold a donor, or whose pool grows by a donor.
+// holding returns the Prototypes that hold a donor.
 func holding(prototypes []v1alpha1.Prototype) (holding []v1alpha1.Prototype) {
 	for i := range prototypes {
 		p := &prototypes[i]
 		record, err := v1alpha1.RecordOf(p)
-		grows := p.Spec.AwaitsDonor() && record.Replacement != nil && !p.Status.Terminal()
-		if err != nil || record.Reservation != nil || grows { // an unreadable record may have a reservation
+		if err != nil || record.Reservation != nil { // an unreadable record may have a reservation
 			holding = append(holding, *p)
 		}
 	}
 	return holding
-}
-
-// removals counts the donors of gone Prototypes whose instances are being removed. Without permission to list Leases
-// the count is zero.
-func (q preflight) removals(ctx context.Context, prototypes []v1alpha1.Prototype) (n int, err error) {
-	leases, err := q.leases.All(ctx)
-	if apierrors.IsForbidden(err) {
-		return 0, nil
-	}
-	for _, l := range leases {
-		works := func(p v1alpha1.Prototype) bool { return p.UID == l.Reservation.UID && !p.Status.Terminal() }
-		if d := l.Reservation.Replacement; d != nil && d.Removing && !slices.ContainsFunc(prototypes, works) {
-			n++
-		}
-	}
-	return n, err
-}
-
-// unfilledPlaces counts removed donors without a replacement. Nodes are read only if a replacement may be pending.
-func (q preflight) unfilledPlaces(ctx context.Context, prototypes []v1alpha1.Prototype) (n int, err error) {
-	var vacancies []reservations.PendingReplacement
-	for i := range prototypes {
-		if v, vacant := reservations.PendingReplacementOf(&prototypes[i]); vacant && v.Lasts(0, q.now()) {
-			vacancies = append(vacancies, v)
-		}
-	}
-	if len(vacancies) == 0 {
-		return 0, nil
-	}
-	ready := map[cloud.PoolID]int{}
-	err = membership.Each(ctx, q.kube, q.cloud, "", func(node *corev1.Node, of cloud.Membership) error {
-		if nodestate.Ready(node) {
-			ready[of.Pool]++
-		}
-		return nil
-	})
-	for _, v := range vacancies {
-		if v.Lasts(ready[cloud.PoolID(v.Pool)], q.now()) {
-			n++
-		}
-	}
-	return n, err
 }
 
 // surroundings reads the nodes of the pool.
@@ -243,13 +185,7 @@ func (q preflight) cluster(ctx context.Context, w *pass, c *admission.Case) {
 	if c.AsksForce() {
 		c.MayDelete = admission.LookupOf(q.clusterChecks.mayDelete(ctx, "pods"))
 	}
-	if c.AsksRemoval() {
-		c.MayDeleteNode = admission.LookupOf(q.clusterChecks.mayDelete(ctx, "nodes"))
-	}
 	if c.AsksCopyRight() {
 		c.CopyRightLacking = admission.LookupOf(q.clusterChecks.copyRightLacking(ctx))
-	}
-	if c.AsksCarryOver() {
-		c.CarryOverDenied = admission.Found(q.clusterChecks.carryOverDenied(ctx, w))
 	}
 }

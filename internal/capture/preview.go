@@ -13,7 +13,7 @@ import (
 // Refusals returns all reasons against capturing the Prototype, which need not exist. Nil means that the capture would
 // begin. An error means no known reason, but incomplete facts.
 func (e *Engine) Refusals(ctx context.Context, p *v1alpha1.Prototype) ([]cloud.Refusal, error) {
-	w, err := e.rooms().observeCase(cloud.EnsureReadCache(ctx), p)
+	w, err := e.rooms().observeAsNew(cloud.EnsureReadCache(ctx), p)
 	if err != nil {
 		return nil, err
 	}
@@ -25,17 +25,14 @@ func (e *Engine) Refusals(ctx context.Context, p *v1alpha1.Prototype) ([]cloud.R
 func (e *Engine) Preview(ctx context.Context, p *v1alpha1.Prototype) (admission.Preview, error) {
 	ctx = cloud.WithReadCache(ctx)
 	r := e.rooms()
-	w, err := r.observeCase(ctx, p)
+	w, err := r.observeAsNew(ctx, p)
 	if w == nil {
 		return admission.Preview{}, err
 	}
 	r.preflight.askEvictions(ctx, w)
-	if p.Spec.AddsDonor() {
-		w.donor.remainingPods = node.Remaining{} // of a node like the donor
-	}
 	preview := admission.Preview{Refusals: w.preflight.refusals, Evicts: w.donor.remainingPods.Names(), ImageLimitWarning: w.preflight.imageLimitWarning}
 	if w.preflight.admission != nil {
-		preview.Removal, preview.Copy = w.preflight.admission.RemovalCost(), w.preflight.admission.CopyCost()
+		preview.Copy = w.preflight.admission.CopyCost()
 	}
 	more, check, err := r.patchSets.preview(ctx, p)
 	w.preflight.admissionErr = cmp.Or(w.preflight.admissionErr, err)
@@ -61,7 +58,7 @@ func (e *Engine) Preview(ctx context.Context, p *v1alpha1.Prototype) (admission.
 // pools of nodes are unreadable. Reads under the caller's cloud.WithReadCache are reused.
 func (e *Engine) Case(ctx context.Context, p *v1alpha1.Prototype) (*admission.Case, error) {
 	r := e.rooms()
-	w, err := r.observeCase(ctx, p)
+	w, err := r.observeAsNew(ctx, p)
 	if w == nil {
 		return nil, err
 	}
@@ -71,7 +68,7 @@ func (e *Engine) Case(ctx context.Context, p *v1alpha1.Prototype) (*admission.Ca
 
 // askEvictions asks the API server whether budgets would block the evictions, as a dry run, and judges the case again.
 func (q preflight) askEvictions(ctx context.Context, w *pass) {
-	if w.preflight.admission == nil || w.preflight.admission.Again || w.p.Spec.AddsDonor() || len(w.donor.remainingPods.Pods) == 0 {
+	if w.preflight.admission == nil || w.preflight.admission.Again || len(w.donor.remainingPods.Pods) == 0 {
 		return
 	}
 	found, err := w.preflight.admission.Pods.Get()

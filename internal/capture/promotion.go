@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/go-logr/logr"
@@ -25,7 +24,6 @@ type promotionCloud interface {
 	Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error)
 	RecipeChange(ctx context.Context, ref cloud.ImageRef, removeBootstrap bool) (cloud.RecipeChange, error)
 	SetRecipe(ctx context.Context, change cloud.RecipeChange) error
-	SetCapacity(ctx context.Context, id cloud.PoolID, from, to int64) error
 	Instances(ctx context.Context, pool cloud.PoolID) ([]cloud.Instance, error)
 	Image(ctx context.Context, ref cloud.ImageRef) (cloud.Image, error)
 	Images(ctx context.Context, pool cloud.PoolID) ([]cloud.Image, error)
@@ -33,7 +31,7 @@ type promotionCloud interface {
 	DeleteImage(ctx context.Context, ref cloud.ImageRef) error
 }
 
-// promotion lets the recipe name the version: save the removed parts, write the recipe, retire versions, grow the pool.
+// promotion lets the recipe name the version: save the removed parts, write the recipe, retire versions.
 type promotion struct {
 	kube       kubernetes.Interface
 	client     client.Client
@@ -74,7 +72,6 @@ func (m promotion) lookRecipe(ctx context.Context, w *pass) error {
 	if err != nil || f.Promotion.Recipe != plan.RecipeHere {
 		return err
 	}
-	f.Promotion.MustScaleOut = mustScaleOut(w)
 	return m.lookRetirement(ctx, w)
 }
 
@@ -230,32 +227,6 @@ func (m promotion) promote(ctx context.Context, w *pass) error {
 		return err
 	}
 	return m.cloud.SetRecipe(ctx, w.promotion.change)
-}
-
-// mustScaleOut reports whether the pool has yet to grow. The tag of the version outlives a record that a restore of etcd replaced.
-func mustScaleOut(w *pass) bool {
-	done := w.record.ScaleOut != nil && w.record.ScaleOut.Done || w.image.version.Tags[cloud.TagGrownTo] != ""
-	return w.p.Spec.Settings.Recipe.NewNodes > 0 && !done
-}
-
-// scaleOut grows the pool once. The target size is recorded before the growth. The completion is tagged and recorded afterwards.
-func (m promotion) scaleOut(ctx context.Context, w *pass) error {
-	if w.record.ScaleOut == nil {
-		target := w.promotion.recipe.Capacity + int64(w.p.Spec.Settings.Recipe.NewNodes)
-		if err := m.store.record(ctx, w, func(r *v1alpha1.Record) { r.ScaleOut = &v1alpha1.ScaleOut{Target: target} }); err != nil {
-			return err
-		}
-	}
-	target := w.record.ScaleOut.Target
-	if w.promotion.recipe.Capacity < target {
-		if err := m.cloud.SetCapacity(ctx, w.pool, w.promotion.recipe.Capacity, target); err != nil {
-			return err
-		}
-	}
-	if err := m.cloud.TagImage(ctx, w.ref(), map[string]string{cloud.TagGrownTo: strconv.FormatInt(target, 10)}); err != nil {
-		return err
-	}
-	return m.store.record(ctx, w, func(r *v1alpha1.Record) { r.ScaleOut = &v1alpha1.ScaleOut{Target: target, Done: true} })
 }
 
 // lookContents compares the contents of the version with the version in the recipe, once before the promotion. The result

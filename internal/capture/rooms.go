@@ -15,13 +15,12 @@ type rooms struct {
 	preflight preflight
 	patchSets patchSets
 
-	// The donor: its reservation, its pods, the patch of a pioneer, and the end of a donor that does not return.
+	// The donor: its reservation, its pods, and the patch of a pioneer.
 	donors   donorReader
 	locks    locks
 	hold     hold
 	drain    drain
 	patching patching
-	leaving  leaving
 
 	// The disk: the pod that inspects or generalizes the disk, and its NodeOrder.
 	pods   pods
@@ -72,10 +71,6 @@ func (e *Engine) rooms() rooms {
 	}
 	r.hold = hold{kube: e.Kube, cloud: e.Cloud, leases: leases, store: kept, pods: r.pods, events: record, now: e.now}
 	r.patching = patching{client: e.Client, patcher: patcher, store: kept, events: record, unhealthy: e.Unhealthy, now: e.now}
-	r.leaving = leaving{
-		kube: e.Kube, cloud: e.Cloud, leases: leases, donors: r.donors, locks: r.locks, hold: r.hold, store: kept, witness: missing,
-		events: record, now: e.now,
-	}
 	r.orders = orders{kube: e.Kube, client: e.Client, store: kept, hold: r.hold, rules: rules, image: image, podNamespace: podNamespace, now: e.now}
 	r.copying = copying{
 		kube: e.Kube, client: e.Client, cloud: e.Cloud, observer: e.TrialObserver, customData: data, orders: r.orders, pods: r.pods, store: kept,

@@ -37,8 +37,6 @@ func (e *Engine) Pass(ctx context.Context, name string) (Result, error) {
 	before, w := p.DeepCopy(), fromPrototype(p, r.readRecord(p))
 	result, err := e.continueOrRefuse(ctx, r, w)
 	switch {
-	case err != nil && p.Spec.AwaitsDonor():
-		setStalled(p, err, e.now())
 	case err != nil:
 		err = errors.Join(err, r.actWithoutCloud(ctx, w.unseen(r.readRecord(p)), err))
 		setStalled(p, err, e.now())
@@ -67,6 +65,9 @@ func (e *Engine) Pass(ctx context.Context, name string) (Result, error) {
 // continueOrRefuse continues the capture. It ends, and touches nothing, if a backup has restored the Prototype, or if the pending
 // patches of a pioneer failed before.
 func (e *Engine) continueOrRefuse(ctx context.Context, r rooms, w *pass) (Result, error) {
+	if v1alpha1.ReplacesDonor(w.p) {
+		return Result{}, fmt.Errorf("prototype %s: %w", w.p.Name, errEarlierVersion)
+	}
 	if why := restoredFrom(w.p); why != "" && w.p.DeletionTimestamp == nil {
 		w.record = v1alpha1.Record{} // of another object
 		r.patchSets.refuse(w, cloud.Refuse(string(plan.RecordLost), why,
@@ -118,6 +119,13 @@ func (e *Engine) Run(ctx context.Context, name string) error {
 	}
 }
 
+// EarlierVersion is the reason of condition Stalled for a capture of an earlier version that replaces its donor by another node.
+const EarlierVersion = "EarlierVersion"
+
+// errEarlierVersion is returned for such a capture. Kamino changes neither the node nor the pool.
+var errEarlierVersion = errors.New("an earlier version of Kamino began to replace the node or to grow its pool, and this version never removes a node: " +
+	"install the earlier version again, and let it end the capture")
+
 // Unreadable is the reason of condition Stalled, and of an event, for a stored Prototype with fields that cannot be
 // decoded.
 const Unreadable = "Unreadable"
@@ -142,11 +150,7 @@ func (e *Engine) refuseUnreadable(ctx context.Context, p *v1alpha1.Prototype) Re
 // observeAndAct observes once, and does the action that package plan decides.
 func (e *Engine) observeAndAct(ctx context.Context, r rooms, w *pass) (Result, error) {
 	ctx = cloud.WithReadCache(ctx)
-	awaited, err := r.leaving.lacksDonor(ctx, w)
-	if err != nil {
-		return Result{}, err
-	}
-	if w.record.Reservation == nil && w.record.Replacement == nil && w.record.LeaveBoot() == "" {
+	if w.record.Reservation == nil && w.record.LeaveBoot() == "" {
 		if !e.reserving.TryLock() {
 			if isUnbegun(w.p) { // a worker that waits here could report other captures
 				reportDecisionWait(w.p, e.now())
@@ -156,11 +160,7 @@ func (e *Engine) observeAndAct(ctx context.Context, r rooms, w *pass) (Result, e
 		}
 		defer e.reserving.Unlock()
 	}
-	look := r.observe
-	if awaited {
-		look = r.lookGrowth
-	}
-	if err := look(ctx, w); err != nil {
+	if err := r.observe(ctx, w); err != nil {
 		return Result{}, err
 	}
 	decision := plan.Next(w.facts)

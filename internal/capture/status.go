@@ -25,7 +25,7 @@ func report(w *pass, d plan.Decision, now time.Time) {
 		s.Failure = failure(w, d)
 	}
 	enterPhase(s, phaseOf(w, d), now)
-	s.Progress = cmp.Or(replacementProgress(w, d), trialProgress(w, d), progress(w, waitAfter(d)))
+	s.Progress = cmp.Or(trialProgress(w, d), progress(w, waitAfter(d)))
 	reportDonor(w, now)
 	if w.disk.comparison != "" {
 		s.UnknownFiles = w.disk.comparison
@@ -92,17 +92,6 @@ func reportIgnoredReport(w *pass, now time.Time) {
 	}
 }
 
-// isLeavingService reports whether a leaving donor is being removed.
-func isLeavingService(w *pass, d plan.Decision) bool {
-	failing := w.ends() || d.Do == plan.Fail
-	return w.isHeld() && (w.isRemoving() || d.Do == plan.DeletePod && mustBeRemoved(w) && !failing)
-}
-
-// isAddedWithoutPatch reports whether the pool has grown by the donor, and the patch has not begun.
-func isAddedWithoutPatch(w *pass) bool {
-	return w.facts.Leaving.Added && w.facts.Donor.Patch == plan.PatchWanted && w.isHeld()
-}
-
 // waitAfter is the wait that follows an action with a lasting effect; otherwise the decision itself.
 func waitAfter(d plan.Decision) plan.Decision {
 	if wait := actions[d.Do].wait; wait != "" && d.Do != plan.Evict {
@@ -162,32 +151,6 @@ func stepStart(p *v1alpha1.Prototype) time.Time {
 	return p.CreationTimestamp.Time
 }
 
-// replacementProgress is the progress of a leaving donor.
-func replacementProgress(w *pass, d plan.Decision) string {
-	switch {
-	case d.Why == plan.ForDonor && w.facts.Leaving.Added && w.facts.Donor.Patch == plan.PatchWanted:
-		return fmt.Sprintf("waiting until the new node %s is Ready", w.p.Spec.Donor.NodeName)
-	case d.Do == plan.Enlarge && w.isRemoving():
-		return fmt.Sprintf("pool %s gets a replacement for node %s", w.p.Spec.Pool, w.p.Spec.Donor.NodeName)
-	case d.Do == plan.Enlarge:
-		return fmt.Sprintf("pool %s grows by one", w.p.Spec.Pool)
-	case d.Why == plan.ForAddedNode && (w.facts.Failed || w.facts.Deleting):
-		return fmt.Sprintf("waiting for the new instance of pool %s, which is then removed. To end the wait, set the size of the pool to %d",
-			w.p.Spec.Pool, w.removalRecord().Target-1)
-	case d.Why == plan.ForAddedNode:
-		return fmt.Sprintf("waiting for the new node of pool %s", w.p.Spec.Pool)
-	case d.Why == plan.ForReplacement:
-		return fmt.Sprintf("waiting for the replacement of node %s, which still serves", w.p.Spec.Donor.NodeName)
-	case d.Do == plan.Remove && w.isRemoving():
-		return "requesting the removal of the instance"
-	case d.Why == plan.ForRemoval:
-		return "the instance is being removed"
-	case d.Do == plan.DeleteNode:
-		return "the instance is removed; the Node object is deleted"
-	}
-	return ""
-}
-
 // turnWaits are the waits for other nodes out of service.
 var turnWaits = []plan.Reason{plan.ForTurn, plan.ForNeighbour}
 
@@ -196,17 +159,10 @@ func turnProgress(w *pass) string {
 	switch {
 	case w.preflight.kured.Node != "":
 		return "waiting: " + w.preflight.kured.Holder()
-	case len(w.preflight.activeCaptures) == 0 && w.preflight.awaitsReplacement:
-		return "waiting for the replacement of another capture's donor"
-	case len(w.preflight.activeCaptures) == 0 && w.preflight.removals > 0:
-		return "waiting for the removal of a donor without a Prototype: `kamino reservations` lists the node"
 	case len(w.preflight.activeCaptures) == 0:
 		return "waiting for another capture"
 	}
 	ahead := &w.preflight.activeCaptures[0]
-	if ahead.Spec.AwaitsDonor() {
-		return fmt.Sprintf("waiting for prototype %s, whose pool %s grows by a node", ahead.Name, ahead.Spec.Pool)
-	}
 	return fmt.Sprintf("waiting for prototype %s, which holds node %s", ahead.Name, ahead.Spec.Donor.NodeName)
 }
 
@@ -341,6 +297,10 @@ func setStalled(p *v1alpha1.Prototype, err error, now time.Time) {
 		stall(InService, err.Error()+": cordon and drain the node, then Kamino continues; or delete the Prototype and reboot the node")
 		return
 	}
+	if errors.Is(err, errEarlierVersion) {
+		stall(EarlierVersion, err.Error())
+		return
+	}
 	if doubt := IsDoubtful(err); doubt != nil {
 		reportDoubt(p, doubt, now)
 		return
@@ -349,9 +309,8 @@ func setStalled(p *v1alpha1.Prototype, err error, now time.Time) {
 	inCluster := apierrors.IsForbidden(err) || apierrors.IsInvalid(err)
 	record, _ := v1alpha1.RecordOf(p)
 	trying := record.Trial != nil && record.Trial.Name != ""
-	departs := p.Status.Phase == v1alpha1.PhaseRemoving || trying ||
-		p.HasTrial() && p.Status.Image != nil // trouble after a failure is reported only if it delays the removal of the donor or the trial
-	if p.Status.Failure != nil && !departs || !errors.As(err, &e) && !inCluster {
+	tries := trying || p.HasTrial() && p.Status.Image != nil // trouble after a failure is reported only if it delays the trial
+	if p.Status.Failure != nil && !tries || !errors.As(err, &e) && !inCluster {
 		return
 	}
 	if p.Status.Phase == "" {
@@ -386,7 +345,7 @@ const InService = "InService"
 // artifactPhases are the phases of the version and the recipe. In earlier phases NotFound may be temporary, and the
 // donor's observation reports a missing donor.
 var artifactPhases = []v1alpha1.Phase{
-	v1alpha1.PhasePublishing, v1alpha1.PhaseRunningTrial, v1alpha1.PhaseAwaitingPromotion, v1alpha1.PhasePromoting, v1alpha1.PhaseRetiring, v1alpha1.PhaseScalingOut,
+	v1alpha1.PhasePublishing, v1alpha1.PhaseRunningTrial, v1alpha1.PhaseAwaitingPromotion, v1alpha1.PhasePromoting, v1alpha1.PhaseRetiring,
 }
 
 // reportRecipe keeps the change of the recipe as last seen before the promotion. Afterwards the cloud shows only the

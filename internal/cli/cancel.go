@@ -45,9 +45,6 @@ func (s *session) cancel(ctx context.Context, name string, timeout time.Duration
 
 // donorNow is the donor with its present state.
 func donorNow(ctx context.Context, s *session, p *v1alpha1.Prototype) string {
-	if p.Spec.AwaitsDonor() {
-		return fmt.Sprintf("pool %s has no node of the capture", p.Spec.Pool)
-	}
 	return fmt.Sprintf("node %s %s", p.Spec.Donor.NodeName, runner.NodeNow(ctx, s.cluster, p.Spec.Donor.NodeName))
 }
 

@@ -36,7 +36,7 @@ while it runs, and cleans the copy on a workshop, an instance outside the pool t
 and with --method InPlace, Kamino drains the node, cleans its disk, and powers the node off for the copy.
 
 Interrupting the command loses nothing: run the same command again, or let a controller continue. "kamino cancel"
-stops the capture. A drained node returns to service then, or is removed if it cannot rejoin the cluster.
+stops the capture. A drained node returns to service then.
 
 Settings without a flag come from a file (-f), which has the fields settings, maxConcurrent and pioneer of a
 PrototypePolicy's spec: "kubectl explain prototypepolicies.spec.settings --recursive". A flag replaces the same setting of the file.`
@@ -59,15 +59,11 @@ const captureExample = `  # Show the plan and all obstacles
   # Patch and reboot the node first, and watch the node for an hour
   kamino capture worker-3 --pioneer
 
-  # Patch the best candidate of a pool, or a new node, so that no pod is evicted for the patch
+  # Patch the best candidate of a pool
   kamino capture --pool workers --pioneer
-  kamino capture --pool workers --pioneer=Grow
 
   # Settings in the form of a policy's spec
   echo 'settings: {keep: 5, trial: {soak: 30m}}' | kamino capture worker-3 -f -`
-
-// newNodesTimeout limits the wait for the nodes of --new-nodes.
-const newNodesTimeout = 20 * time.Minute
 
 // captureFlags are the flags of one capture.
 type captureFlags struct {
@@ -84,9 +80,8 @@ type captureFlags struct {
 	settingsFile            string
 	profile, method         string
 	trial, promotion, image string
-	pioneer, pool           string
-	force                   bool
-	newNodes                int32
+	pool                    string
+	force, pioneer          bool
 	settings.Capture
 }
 
@@ -102,13 +97,10 @@ func (c *captureFlags) bind(flags *pflag.FlagSet) {
 	flags.BoolVar(&c.force, "force", false,
 		"also evict pods without a controller; after settings.drain.timeout, delete remaining pods despite their disruption budgets")
 	flags.StringVar(&c.trial, "trial", "", "where a trial node boots from the new version before the pool uses the version: Apart or Off (default: Apart)")
-	flags.StringVar(&c.pioneer, "pioneer", "",
-		"patch and reboot the node before the capture, and watch the node in service: Take, which patches the named node or the pool's best candidate, "+
-			"or Grow, which adds a node to its pool and later removes the node")
-	flags.Lookup("pioneer").NoOptDefVal = string(v1alpha1.PioneerTake)
+	flags.BoolVar(&c.pioneer, "pioneer", false,
+		"patch and reboot the node, or the pool's best candidate, before the capture, and watch the node in service")
 	flags.StringVar(&c.pool, "pool", "", "`name` of the pool of a pioneer, instead of NODE")
 	flags.StringVar(&c.promotion, "promotion", string(v1alpha1.PromotionAutomatic), "Automatic, or Manual to wait for kamino promote")
-	flags.Int32Var(&c.newNodes, "new-nodes", 0, "how many nodes to add to the pool afterwards; exit code 4 unless the nodes are Ready within 20 minutes")
 	flags.StringVar(&c.customDataFile, "custom-data", "",
 		"`file` with the original customData of the pool, or - for standard input; Kamino keeps a copy for kamino restore")
 	flags.StringVar(&c.image, "image", "",
@@ -117,7 +109,7 @@ func (c *captureFlags) bind(flags *pflag.FlagSet) {
 		"install Kamino first if the cluster has no definitions of Kamino, as \"kamino manifests\" prints; a terminal is asked")
 	flags.BoolVar(&c.wait, "wait", true, "wait until the capture has ended")
 	flags.BoolVar(&c.dryRun, "dry-run", false, "print the plan and all obstacles, and change nothing")
-	flags.BoolVarP(&c.yes, "yes", "y", false, "skip the confirmation that a terminal asks for before a pool's first capture and before a donor is removed")
+	flags.BoolVarP(&c.yes, "yes", "y", false, "skip the confirmation that a terminal asks for before a pool's first capture")
 	flags.DurationVar(&c.timeout, "timeout", 0, "stop after this time; a capture that has begun continues (default: never)")
 }
 
@@ -136,7 +128,7 @@ func (c *captureFlags) complete(flags *pflag.FlagSet, args []string, in io.Reade
 	}{
 		{"profile", "generalize.profile", c.profile}, {"method", "donor.method", c.method}, {"force", "drain.force", c.force},
 		{"trial", "trial.mode", c.trial},
-		{"promotion", "promotion.mode", c.promotion}, {"new-nodes", "recipe.newNodes", int64(c.newNodes)}, {"image", "generalize.image", c.image},
+		{"promotion", "promotion.mode", c.promotion}, {"image", "generalize.image", c.image},
 	} {
 		if flags.Changed(v.flag) {
 			given = append(given, settings.Value{Path: v.path, Value: v.value})
@@ -146,8 +138,8 @@ func (c *captureFlags) complete(flags *pflag.FlagSet, args []string, in io.Reade
 	if c.Capture, err = settings.Read(in, c.settingsFile, given...); err != nil {
 		return &failure{Code: ExitUsage, Err: err}
 	}
-	if err := c.SetPioneer(c.pioneer); err != nil {
-		return &failure{Code: ExitUsage, Err: err}
+	if c.pioneer && c.Pioneer == nil {
+		c.Pioneer = &v1alpha1.PioneerSettings{}
 	}
 	if c.pool != "" && c.Pioneer == nil {
 		return usagef("--pool needs --pioneer: without a pioneer, name the node, or run `kamino auto --pool %s`", c.pool)
@@ -218,7 +210,6 @@ func newCaptureCommand(f *Factory, o *Options) *cobra.Command {
 	output.Complete(cmd, "trial", string(v1alpha1.TrialApart), string(v1alpha1.TrialOff))
 	output.Complete(cmd, "promotion", string(v1alpha1.PromotionAutomatic), string(v1alpha1.PromotionManual))
 	_ = cmd.RegisterFlagCompletionFunc("pool", completePools(f, o))
-	output.Complete(cmd, "pioneer", string(v1alpha1.PioneerTake), string(v1alpha1.PioneerGrow))
 	_ = cmd.MarkFlagFilename("custom-data")
 	_ = cmd.MarkFlagFilename("filename", "yaml", "yml", "json")
 	return cmd
@@ -232,7 +223,7 @@ type capturing struct {
 	flags     *captureFlags
 }
 
-// run captures within --timeout, which does not limit the wait for new nodes.
+// run captures within --timeout.
 func (c *capturing) run(ctx context.Context) error {
 	within, cancel := limited(ctx, c.flags.timeout)
 	defer cancel()
@@ -240,10 +231,7 @@ func (c *capturing) run(ctx context.Context) error {
 	if err != nil || d.Prototype == nil {
 		return orCutShort(within, err, "No capture is followed yet: run the same command again")
 	}
-	if err := c.follow(within, d.Prototype, c.flags.format); err != nil || d.Prototype.Spec.Settings.Recipe.NewNodes == 0 {
-		return err
-	}
-	return c.awaitGrowth(ctx, d.Prototype.Name, newNodesTimeout)
+	return c.follow(within, d.Prototype, c.flags.format)
 }
 
 // decide creates the Prototype. Without a Prototype in the result, there is nothing to follow.
@@ -285,7 +273,7 @@ func (c *capturing) decide(ctx context.Context) (none runner.Decision, err error
 		return none, c.leave(d, holder)
 	}
 	if d.Existing {
-		c.note("A capture of %s is already running: following Prototype %s.", d.Prototype.Spec.DonorName(), d.Prototype.Name)
+		c.note("A capture of node %s is already running: following Prototype %s.", d.Prototype.Spec.Donor.NodeName, d.Prototype.Name)
 	}
 	return d, nil
 }
@@ -338,10 +326,6 @@ func (c *capturing) confirm(ctx context.Context, p *v1alpha1.Prototype, copied b
 		return nil
 	}
 	preview, err := c.engine.Preview(ctx, p)
-	if err == nil && preview.Removal != nil &&
-		!c.agreed("This capture would "+strings.Join(preview.Removal.Sentences(p.Spec.Donor.NodeName, p.Spec.Pool), "; ")+".") {
-		return refusedf("not confirmed, and nothing was changed: --yes skips the confirmation")
-	}
 	if err != nil || !preview.Irreversible {
 		return nil // the process that does the work checks again
 	}
@@ -392,8 +376,8 @@ func createError(err error) error {
 // dryRun shows what a capture would do. The API server checks the Prototype without storing the object.
 func (c *capturing) dryRun(ctx context.Context, d runner.Decision) error {
 	if d.Existing {
-		return refusedf("%s is already being captured by Prototype %s, and nothing was changed: to follow, run `%s`",
-			d.Prototype.Spec.DonorName(), d.Prototype.Name, print.CaptureCommand(d.Prototype))
+		return refusedf("node %s is already being captured by Prototype %s, and nothing was changed: to follow, run `%s`",
+			d.Prototype.Spec.Donor.NodeName, d.Prototype.Name, print.CaptureCommand(d.Prototype))
 	}
 	if d.NotInstalled {
 		c.note("The cluster has no definitions of Kamino, so the API server does not check the settings.")

@@ -32,9 +32,8 @@ func (c *capturing) install(ctx context.Context, d runner.Decision) (runner.Deci
 	if err != nil {
 		return d, err
 	}
-	settings, o := d.Prototype.Spec.Settings, c.options
-	m := manifest.Options{Namespace: o.Namespace, GeneralizeNamespace: o.GeneralizeNamespace, Force: settings.Drain.Force,
-		RemoveDonors: d.Prototype.Spec.ReplacesDonor(), CarryOver: settings.Donor.CarryOver}
+	o := c.options
+	m := manifest.Options{Namespace: o.Namespace, GeneralizeNamespace: o.GeneralizeNamespace, Force: d.Prototype.Spec.Settings.Drain.Force}
 	if !c.flags.install {
 		question := fmt.Sprintf("The cluster has no definitions of Kamino. To install the definitions, namespaces %s and %s, "+
 			"service accounts and permissions, as `kamino manifests` prints, go on.", o.Namespace, o.GeneralizeNamespace)

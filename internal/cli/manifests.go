@@ -61,8 +61,6 @@ permissions instead, and --crds prints only the definitions.`,
 	cmd.Flags().BoolVar(&m.Controller, "controller", false, "also print the controller's Deployment")
 	cmd.Flags().StringVar(&m.Image, "image", defaultImage(f.Getenv), "with --controller: image of the pods on nodes")
 	cmd.Flags().StringVar(&m.ControllerImage, "controller-image", build.Read().ControllerImage, "with --controller: image of the controller")
-	cmd.Flags().StringSliceVar(&m.CarryOver.Labels, "carry-over-labels", nil, "`keys` of labels that donor.carryOver may copy to a donor's replacement")
-	cmd.Flags().StringSliceVar(&m.CarryOver.Taints, "carry-over-taints", nil, "`keys` of taints that donor.carryOver may copy to a donor's replacement")
 	cmd.Flags().BoolVar(&m.NoAdmissionPolicy, "no-admission-policy", false,
 		"omit the ValidatingAdmissionPolicy, which API servers older than 1.30 do not support")
 	cmd.Flags().StringVar(&m.CloudConfigSecret, "cloud-config-secret", "",

@@ -97,7 +97,7 @@ func (s *session) returnNode(ctx context.Context, name string, flags returnNodeF
 	}
 	if flags.dryRun {
 		return print.Returned(s.Out, flags.format,
-			print.ReturnedNode{Node: name, Holder: n.Holder, WillBeRemoved: n.WillBeRemoved, NodeOnly: flags.nodeOnly, DryRun: true})
+			print.ReturnedNode{Node: name, Holder: n.Holder, NodeOnly: flags.nodeOnly, DryRun: true})
 	}
 	if flags.start {
 		err = client.Start(ctx, name)

@@ -197,7 +197,6 @@ const (
 	// history.AutoRollback.
 	TagRolledBackAt = "kamino-rolled-back-at"
 	TagPromotedAt   = "kamino-promoted-at" // when an automatic rollback reached the version, in RFC 3339
-	TagGrownTo      = "kamino-grown-to"    // the size of the pool after the growth that followed the promotion; absent before, and without a growth
 	TagPatchedAt    = "kamino-patched-at"  // the time of the donor's last patch in RFC 3339; absent if unknown
 	TagPatchLevel   = "kamino-patch-level" // the donor's patch level; absent if unknown
 	TagOrder        = "kamino-order"       // the UID of the NodeOrder that a copy of a disk in use belongs to
@@ -262,9 +261,6 @@ type PreflightSpec struct {
 	Pool     PoolID
 	Instance InstanceID
 	Version  string
-	// Removes is true if the donor's instance will be removed (EnsureRemoved). Grows is true if the pool will grow by one
-	// before.
-	Removes, Grows bool
 	// RemovesBootstrap is true if the promotion will remove the bootstrap from the recipe.
 	RemovesBootstrap bool
 	// Copies is true if the donor's disk will be copied while it is in use. The donor stays in service, so that nothing that

@@ -61,6 +61,10 @@ type Pools interface {
 	// together with the write, so that no other client can change the policy between.
 	SetRecipe(ctx context.Context, change RecipeChange) error
 
+	// CapturesInPlace reports whether donors can be powered off for captures in place. If not, the pool might replace them, and
+	// Protection has an empty token. CapturesInPlace does no I/O.
+	CapturesInPlace() bool
+
 	// Protection returns the protection of the instance in its pool. Store the token before calling ProtectFromScaleIn,
 	// so that a lost call loses nothing. Protection returns NotFound without the instance.
 	Protection(ctx context.Context, id InstanceID) (Protection, error)
@@ -74,10 +78,6 @@ type Pools interface {
 	// Every provider accepts TokenUnprotected. An empty token does nothing. A foreign token is Invalid and changes
 	// nothing.
 	Unprotect(ctx context.Context, id InstanceID, token string) error
-
-	// SetCapacity grows the pool from one size to a larger size. SetCapacity returns Conflict if the size is not from,
-	// and Refused as SetRecipe does.
-	SetCapacity(ctx context.Context, id PoolID, from, to int64) error
 
 	// Instances returns the pool's instances with ID, pool, protection, refusals, Image and BuiltFrom. Power may be
 	// PowerUnknown, because some clouds report power only for single instances. CreatedAt may be the time of the
@@ -107,13 +107,6 @@ type Pools interface {
 	// A part neither saved completely nor given is in Missing, and the recipe stays without it. RestoreChange returns
 	// Invalid for a backup of another cloud or pool, or for unusable given parts. It changes nothing.
 	RestoreChange(ctx context.Context, pool PoolID, saved Saved) (RecipeChange, error)
-
-	// EnsureRemoved starts to remove the instance with its OS disk from its pool, in any power state and in spite of
-	// protection. The pool shrinks, so that no replacement is created. EnsureRemoved returns Deleting, or Absent after the
-	// removal. Repeated calls shrink the pool only once, also after the removal. A missing instance is Absent.
-	//
-	// The guest is not asked: drain first. EnsureRemoved returns Denied if a lock of the cloud protects the instance.
-	EnsureRemoved(ctx context.Context, id InstanceID) (State, error)
 
 	// CanRebuild reports whether the provider supports EnsureRebuilt. If not, EnsureRebuilt returns Unsupported. CanRebuild
 	// does no I/O.

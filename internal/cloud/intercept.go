@@ -144,10 +144,6 @@ func (p interceptedPools) Unprotect(ctx context.Context, id InstanceID, token st
 	return p.around(ctx, writeOp("Unprotect", id), func(ctx context.Context) error { return p.Pools.Unprotect(ctx, id, token) })
 }
 
-func (p interceptedPools) SetCapacity(ctx context.Context, id PoolID, from, to int64) error {
-	return p.around(ctx, writeOp("SetCapacity", id), func(ctx context.Context) error { return p.Pools.SetCapacity(ctx, id, from, to) })
-}
-
 func (p interceptedPools) Instances(ctx context.Context, pool PoolID) ([]Instance, error) {
 	return with(ctx, p.around, readOp("Instances", pool), p.Pools.Instances, pool)
 }
@@ -163,10 +159,6 @@ func (p interceptedPools) Permissions(ctx context.Context, pool PoolID) ([]Permi
 func (p interceptedPools) RestoreChange(ctx context.Context, pool PoolID, saved Saved) (RecipeChange, error) {
 	return result(ctx, p.around, readOp("RestoreChange", pool),
 		func(ctx context.Context) (RecipeChange, error) { return p.Pools.RestoreChange(ctx, pool, saved) })
-}
-
-func (p interceptedPools) EnsureRemoved(ctx context.Context, id InstanceID) (State, error) {
-	return with(ctx, p.around, writeOp("EnsureRemoved", id), p.Pools.EnsureRemoved, id)
 }
 
 func (p interceptedPools) EnsureRebuilt(ctx context.Context, id InstanceID, version string) (Rebuild, error) {

@@ -7,9 +7,6 @@ type Protection struct {
 	// Token is the state for Unprotect in the provider's own words, with at most MaxToken bytes. Unheld without
 	// protection. Empty if the pool has no automatic actions.
 	Token string
-	// Lasts is true if the protection belongs to an object of the pool that may outlive the instance. It is then
-	// released or removed as usual.
-	Lasts bool
 }
 
 // MaxToken is the largest length of a token in bytes. The token is stored on the Node.

@@ -7,16 +7,12 @@ const (
 	PermissionMissing = "PermissionMissing"
 	// ManagedElsewhere: a service or another tool owns the pool's image, and would revert a change.
 	ManagedElsewhere = "ManagedElsewhere"
-	// SizeManagedElsewhere: another tool sets the pool's size, and the capture must change it.
-	SizeManagedElsewhere = "SizeManagedElsewhere"
 	// NodesWouldBeReplaced: a change of the pool's image would replace running nodes.
 	NodesWouldBeReplaced = "NodesWouldBeReplaced"
 	// PoolBeingDeleted: the pool, or the cluster that it belongs to, is being deleted.
 	PoolBeingDeleted = "PoolBeingDeleted"
 	// PoolUnsupported: Kamino cannot change the image of a pool of this kind, or with this setting.
 	PoolUnsupported = "PoolUnsupported"
-	// PoolAtMaximum: the pool has its maximum size, and must grow before the donor is drained.
-	PoolAtMaximum = "PoolAtMaximum"
 	// PoolNotCopyable: an instance outside the pool cannot be as the instances of the pool are.
 	PoolNotCopyable = "PoolNotCopyable"
 	// TemplateUnsuitable: nodes from the pool's template would not have the image, or not only the image.

@@ -17,6 +17,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/imageversion"
 	"github.com/kamino-dev/kamino/internal/history/imagecount"
 	"github.com/kamino-dev/kamino/internal/pool/bootstrapkind"
+	"github.com/kamino-dev/kamino/internal/pool/capturemethod"
 	"github.com/kamino-dev/kamino/internal/pool/membership"
 	"github.com/kamino-dev/kamino/internal/selection"
 )
@@ -89,12 +90,11 @@ func (p *poolView) preview(of donor) *v1alpha1.Prototype {
 		*mode = by.Spec.Settings.Trial.Mode
 		c.Spec.Settings.Donor.Method = by.Spec.Settings.Donor.Method
 	}
-	c.Spec.Settings.Donor.Method = p.method(c.Spec.Settings.Donor, false)
 	*mode = cmp.Or(*mode, v1alpha1.DefaultTrialMode)
 	return c
 }
 
-// join detects how a node's pool joins, as a command without a profile does, and sets the profile.
+// join detects how a node's pool joins, as a command without a profile does, and sets the profile and the method.
 func (p *poolView) join(ctx context.Context, of *v1alpha1.Prototype) (bootstrapkind.Answer, error) {
 	n, err := p.Kube.CoreV1().Nodes().Get(ctx, of.Spec.Donor.NodeName, metav1.GetOptions{})
 	if err != nil {
@@ -102,22 +102,8 @@ func (p *poolView) join(ctx context.Context, of *v1alpha1.Prototype) (bootstrapk
 	}
 	answer, err := membership.Joins(ctx, p.Kube, membership.FactsOf(ctx, p.Cloud, n, p.id))
 	of.Spec.Settings.Generalize.Profile = answer.Profile
+	of.Spec.Settings.Donor.Method = capturemethod.In(p.Cloud, of.Spec.Settings, false).Method
 	return answer, err
-}
-
-// whyLeaves is the reason why a donor of the pool would not return, from a policy or from the profile; empty if the donor
-// would return.
-func (p *poolView) whyLeaves(ctx context.Context) string {
-	if by := p.policy(p.policies, p.id, v1alpha1.Settings.ReplacesDonor); by != nil {
-		return fmt.Sprintf("policy %s removes donors", by.Name)
-	}
-	for _, of := range p.likely()[:min(len(p.donors), 1)] {
-		preview := p.preview(of)
-		if _, err := p.join(ctx, preview); err == nil && preview.Spec.Settings.ReplacesDonor() { // the check of a capture reports errors
-			return fmt.Sprintf("Kamino deletes the join credential of profile %s from the disk", preview.Spec.Settings.Profile())
-		}
-	}
-	return ""
 }
 
 // findings turns a verdict into findings. A running capture, or a capture of today, is no problem of the pool.

@@ -83,7 +83,6 @@ var poolChecks = []struct {
 }{
 	{CheckAttention, attentivePool},
 	{CheckPermissions, permissions},
-	{CheckRBAC, nodeDeletion},
 	{CheckPool, recipe},
 	{CheckPool, preflight},
 	{CheckProfile, profile},

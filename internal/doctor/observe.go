@@ -20,7 +20,6 @@ import (
 	"github.com/kamino-dev/kamino/internal/node"
 	"github.com/kamino-dev/kamino/internal/node/nodestate"
 	"github.com/kamino-dev/kamino/internal/node/reservations"
-	"github.com/kamino-dev/kamino/internal/pool/capturemethod"
 	"github.com/kamino-dev/kamino/internal/pool/membership"
 )
 
@@ -68,7 +67,6 @@ func observe(ctx context.Context, d *Doctor) (*observed, error) {
 		if c.policies, c.policyError = d.Policies(ctx); c.policyError != nil {
 			c.policies = nil
 		}
-		c.chooseMethods()
 	}
 	err := node.Pages(ctx, d.Kube, "", func(page []corev1.Node) error {
 		of := c.poolsOf(ctx, page)
@@ -158,18 +156,6 @@ func (c *observed) add(n *corev1.Node, of cloud.Membership) {
 		c.pools[of.Pool] = &members{name: c.Cloud.PoolName(of.Pool), names: map[string]string{}}
 	}
 	c.pools[of.Pool].add(n, c.policies)
-}
-
-// chooseMethods writes the method of captures into the policies that name none, as their captures have it.
-func (c *observed) chooseMethods() {
-	for i := range c.policies {
-		spec := &c.policies[i].Spec
-		spec.Settings.Donor.Method = c.method(spec.Settings.Donor, spec.Pioneer != nil)
-	}
-}
-
-func (c *observed) method(settings v1alpha1.DonorSettings, pioneer bool) v1alpha1.CaptureMethod {
-	return capturemethod.In(c.Cloud, settings, pioneer).Method
 }
 
 // members are the nodes of a pool, as far as the checks need the nodes.

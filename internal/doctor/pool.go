@@ -12,6 +12,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/history/imagecount"
 	"github.com/kamino-dev/kamino/internal/pool/bootstrapkind"
+	"github.com/kamino-dev/kamino/internal/pool/capturemethod"
 	"github.com/kamino-dev/kamino/internal/selection"
 	"github.com/kamino-dev/kamino/internal/wording"
 	"github.com/kamino-dev/kamino/internal/wording/page"
@@ -23,8 +24,6 @@ type poolView struct {
 	*members
 	id   cloud.PoolID
 	pool cloud.Pool
-	// leaves is the reason why a donor would not return; empty if the donor would return.
-	leaves string
 	// reported are reasons with a finding, here or elsewhere.
 	reported map[string]bool
 	// fine: there is no obstacle to a capture.
@@ -37,9 +36,7 @@ type poolView struct {
 func (c *observed) view(ctx context.Context, id cloud.PoolID) (*poolView, error) {
 	p := &poolView{observed: c, members: c.pools[id], id: id, reported: map[string]bool{}, fine: true}
 	var err error
-	if p.pool, err = c.Cloud.Pool(ctx, id); err == nil {
-		p.leaves = p.whyLeaves(ctx)
-	}
+	p.pool, err = c.Cloud.Pool(ctx, id)
 	return p, err
 }
 
@@ -53,8 +50,8 @@ func (p *poolView) refuse(r cloud.Refusal) []Finding {
 	return []Finding{p.refused(r)}
 }
 
-// permissions lists missing permissions of the credential. Permissions for removals, trials and copies count only if the pool's
-// policies need removals, trials or copies.
+// permissions lists missing permissions of the credential. Permissions for trials and copies count only if the pool's policies
+// need trials or copies.
 func permissions(ctx context.Context, p *poolView) (found []Finding) {
 	list, err := p.Cloud.Permissions(ctx, p.id)
 	if err != nil {
@@ -63,10 +60,9 @@ func permissions(ctx context.Context, p *poolView) (found []Finding) {
 	}
 	p.reported[cloud.PermissionMissing] = true
 	tries := p.any(func(s v1alpha1.Settings) bool { return s.Trial.Mode != v1alpha1.TrialOff }, true)
-	copies := p.any(v1alpha1.Settings.CopiesDonor, p.Cloud.CanCopy() && !p.Cloud.CopiesOnRequest())
+	copies := p.any(func(s v1alpha1.Settings) bool { return capturemethod.In(p.Cloud, s, false).Method == v1alpha1.MethodCopy }, p.Cloud.CanCopy() && !p.Cloud.CopiesOnRequest())
 	list = slices.DeleteFunc(list, func(of cloud.Permission) bool { // a credential should not have permissions without a use
-		return of.For == cloud.ForRemoval && p.leaves == "" || (of.For == cloud.ForTrialApart || of.For == cloud.ForConsole) && !tries ||
-			of.For == cloud.ForCopy && !copies
+		return (of.For == cloud.ForTrialApart || of.For == cloud.ForConsole) && !tries || of.For == cloud.ForCopy && !copies
 	})
 	scope := ""
 	for _, of := range list {

@@ -8,8 +8,6 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/kamino-dev/kamino/internal/capture/admission"
 )
 
 // right is a permission that a process with captures needs.
@@ -102,22 +100,6 @@ func rbac(ctx context.Context, c *observed) []Finding {
 		return []Finding{fail("", remedy, "%s may not %s", c.who, strings.Join(denied, "; "))}
 	}
 	return []Finding{ok("%s has all %d permissions in the cluster that %s", c.who, asked, does)}
-}
-
-// nodeDeletion asks whether this command's user may delete Nodes, as a donor that does not return requires.
-func nodeDeletion(ctx context.Context, p *poolView) []Finding {
-	if p.leaves == "" {
-		return nil
-	}
-	const what = "a donor that does not return"
-	allowed, err := p.mayDo(ctx, authorizationv1.ResourceAttributes{Resource: "nodes", Verb: "delete"})
-	switch {
-	case err != nil:
-		return []Finding{warn("", "unknown whether %s may delete nodes, needed for %s: %s", p.who, what, err)}
-	case !allowed:
-		return []Finding{fail(admission.NotAllowed, admission.RemovalRemedy, "%s may not delete nodes, needed for %s; %s", p.who, what, p.leaves)}
-	}
-	return []Finding{ok("%s may delete nodes, needed for %s; %s", p.who, what, p.leaves)}
 }
 
 func (r right) sentence(verb, namespace string) string {

@@ -37,8 +37,6 @@ type Options struct {
 	Force bool
 	// RemoveDonors adds the permission to delete a Node, for donors that do not return.
 	RemoveDonors bool
-	// CarryOver has the keys of labels and taints of Nodes that the engine may write.
-	CarryOver v1alpha1.CarryOver
 	// Controller adds the Deployment.
 	Controller bool
 	// Image of the pods on nodes, and ControllerImage of the controller. Both are required with Controller.
@@ -173,11 +171,6 @@ func (o Options) checked() (Options, error) {
 		return o, fmt.Errorf("the engine and the generalize pods share namespace %s: a pod could mount the engine's Secrets. "+
 			"Pass two namespaces with --namespace and --generalize-namespace", o.Namespace)
 	}
-	for _, key := range slices.Concat(o.CarryOver.Labels, o.CarryOver.Taints) {
-		if problems := validation.IsQualifiedName(key); len(problems) > 0 {
-			return o, fmt.Errorf("key %q of a label or taint: %s", key, strings.Join(problems, "; "))
-		}
-	}
 	return o, nil
 }
 
@@ -252,8 +245,6 @@ func render(w io.Writer, name string, o Options, more ...string) error {
 		"$(controllerImage)", o.ControllerImage,
 		"$(secret)", o.CloudConfigSecret,
 		"$(config)", o.ConfigFile,
-		"$(carryOverLabels)", listOf(o.CarryOver.Labels),
-		"$(carryOverTaints)", listOf(o.CarryOver.Taints),
 	)...)
 	var kept strings.Builder
 	for line := range strings.Lines(string(text)) {
@@ -266,14 +257,6 @@ func render(w io.Writer, name string, o Options, more ...string) error {
 		}
 	}
 	return document(w, names.Replace(kept.String()))
-}
-
-// listOf writes keys of labels or taints, which have no quotes, as a list of CEL.
-func listOf(keys []string) string {
-	if len(keys) == 0 {
-		return "[]"
-	}
-	return `["` + strings.Join(keys, `","`) + `"]`
 }
 
 // apart is the suffix of cluster-wide names, so that the names of two namespaces differ. The default namespace has no

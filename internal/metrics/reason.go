@@ -47,11 +47,11 @@ var failureReasons = setOf(
 // refusalReasons are the reasons of the engine's preflight and of package selection; each cloud has further reasons.
 var refusalReasons = setOf(
 	admission.NodeNotFound, admission.NotInPool, cloud.SystemUnsupported, selection.ControlPlane, selection.BeingDeleted,
-	selection.NotReady, selection.DiskPressure, selection.OnlyReadyNode, selection.LastOfZone, selection.OwnNode, selection.Reserved, admission.UnmanagedPods,
+	selection.NotReady, selection.DiskPressure, selection.OnlyReadyNode, selection.OwnNode, selection.Reserved, admission.UnmanagedPods,
 	selection.DoNotDisrupt, admission.EvictionBlocked, cloud.CustomDataUnusable, selection.TooManyUnavailable, admission.CaptureInFlight,
 	admission.CapturedToday, admission.VersionOutOfOrder, admission.ClockOff, admission.DonorClockOff, history.BuiltFromQuarantined,
-	admission.SettingUnsupported, bootstrapkind.ProfileUnknown, cloud.PoolAtMaximum, cloud.PoolNotCopyable, admission.NotAllowed,
-	admission.OtherRebooter, admission.LocalVolumes, admission.BootstrapTokenExpired, admission.NoImage, admission.NotInstalled,
+	admission.SettingUnsupported, bootstrapkind.ProfileUnknown, cloud.PoolNotCopyable, admission.NotAllowed,
+	admission.OtherRebooter, admission.BootstrapTokenExpired, admission.NoImage, admission.NotInstalled,
 	admission.RulesInvalid, v1alpha1.PolicyPatchesQuarantined, v1alpha1.PolicyPatchesNotChecked, trial.ChecksInvalid,
 	imagecount.TooManyImages,
 )

@@ -74,14 +74,12 @@ func (o *PoolOutcome) preflightFailed(err error, now time.Time) {
 // atLimit reports whether the limit of concurrent captures is reached.
 func (d *Decider) atLimit(w *observed, o *cachedOutcome) bool {
 	limit := int(o.rules.spec.MaxConcurrent)
-	holding, until := d.countHeld(w.all, w.now)
-	if holding < limit {
+	if d.countHeld(w.all) < limit {
 		return false
 	}
-	o.sooner(until, w.now)
 	o.queued = true
 	o.Status.Decision = &v1alpha1.PoolDecision{Reason: Queued, Message: fmt.Sprintf(
-		"node %s waits until another node is returned to service or replaced: policy %s allows %s at once (spec.maxConcurrent)",
+		"node %s waits until another node is returned to service: policy %s allows %s at once (spec.maxConcurrent)",
 		o.Choice.Donor.Name, o.Policy, wording.Count(limit, "capture"))}
 	return true
 }
@@ -93,7 +91,7 @@ func (d *Decider) refresh(ctx context.Context, w *observed, o *cachedOutcome) er
 		return fmt.Errorf("list prototypes: %w", err)
 	}
 	w.all = live.Items
-	d.held.count, _ = d.countHeld(w.all, w.now)
+	d.held.count = d.countHeld(w.all)
 	of, err := membership.OfPrototypes(ctx, d.Cloud, w.all)
 	if err != nil {
 		return fmt.Errorf("find the pools of the prototypes: %w", err)
@@ -190,7 +188,6 @@ func (d *Decider) join(ctx context.Context, o *PoolOutcome, p *v1alpha1.Prototyp
 
 // create writes the decision to the API server. The capture begins with that write.
 func (d *Decider) create(ctx context.Context, w *observed, o *cachedOutcome, donor string, p *v1alpha1.Prototype) error {
-	p.Spec = p.Spec.WithoutAddedDonor()
 	set := p.Status.PatchSet // the API server takes no status at the creation
 	err := d.Client.Create(ctx, p)
 	switch {
@@ -210,10 +207,6 @@ func (d *Decider) create(ctx context.Context, w *observed, o *cachedOutcome, don
 	o.Status.Prototype, o.Status.Donor = p.Name, p.Spec.Donor.NodeName
 	o.Status.Decision = &v1alpha1.PoolDecision{Reason: Capturing, Message: fmt.Sprintf(
 		"node %s is captured as version %s by prototype %s", p.Spec.Donor.NodeName, p.Spec.Version, p.Name)}
-	if p.Spec.AwaitsDonor() {
-		o.Status.Decision.Message = fmt.Sprintf("pool %s grows by a node, which is patched and captured as version %s by prototype %s",
-			o.Pool.Name, p.Spec.Version, p.Name)
-	}
 	d.Log.Info("decided", "policy", o.Policy, "pool", o.Pool.Name, "donor", p.Spec.Donor.NodeName, "prototype", p.Name, "why", o.Choice.Message)
 	d.announce(w, o, p)
 	return nil

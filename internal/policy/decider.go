@@ -58,9 +58,9 @@ type Decider struct {
 	Joins func(ctx context.Context, facts bootstrapkind.Facts) (bootstrapkind.Answer, error)
 	// Permissions, if set, lists the permissions of the credential for a pool: Cloud.Permissions.
 	Permissions func(ctx context.Context, pool cloud.PoolID) ([]cloud.Permission, error)
-	// DisruptionCost, if set, returns the cost of draining a node for the workloads: capture.Engine.DisruptionCost. Of
-	// candidates that the rules rank equal, Kamino captures the candidate with the least cost.
-	DisruptionCost func(ctx context.Context, node string, drain v1alpha1.DrainSettings, donorReplaced bool) (selection.DisruptionCost, error)
+	// Evictions, if set, returns the number of evictions that the drain of a node needs: capture.Engine.Evictions. Of
+	// candidates that the rules rank equal, Kamino captures the candidate with the fewest.
+	Evictions func(ctx context.Context, node string, drain v1alpha1.DrainSettings) (int, error)
 	// PatchChecks ask nodes for their pending patches.
 	PatchChecks PatchChecks
 	// Rebuild, if set, reserves the next node of a pool's oldest image. Package rebuild carries on. Nil rebuilds no node.
@@ -269,7 +269,7 @@ func (d *Decider) gather(ctx context.Context, w *observed) error {
 		}
 		d.held.leased = leased
 	}
-	d.held.count, _ = d.countHeld(w.all, w.now)
+	d.held.count = d.countHeld(w.all)
 	w.claims = claim(w.policies, w.pools, func(p PoolRef) []*corev1.Node { return d.Nodes.Of(p.ID) })
 	d.checks.load(w.policies)
 	of, err := membership.OfPrototypes(ctx, d.Cloud, w.all)

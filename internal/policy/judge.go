@@ -86,12 +86,12 @@ type PoolOutcome struct {
 // nothing is known.
 func (d *Decider) decidePool(ctx context.Context, r *rules, pool PoolRef, prototypes []v1alpha1.Prototype, now time.Time) *PoolOutcome {
 	o := &PoolOutcome{Pool: pool, Policy: r.policy, Settings: r.spec.Settings, Look: d.PoolCache.Last(pool.ID), due: now.Add(reconsider)}
-	o.Method = capturemethod.In(d.Cloud, o.Settings.Donor, r.spec.Pioneer != nil)
-	o.Settings.Donor.Method = o.Method.Method
 	subject := d.subject(pool, prototypes, now)
+	settings := o.Settings
+	settings.Generalize.Profile = d.profileOf(ctx, o, subject.Nodes)
+	o.Method = capturemethod.In(d.Cloud, settings, r.spec.Pioneer != nil)
+	o.Settings.Donor.Method = o.Method.Method
 	subject.InService = o.Settings.CopiesDonor()
-	donorReplaced := d.donorReplaced(ctx, o, subject.Nodes)
-	subject.DonorReplaced = func(*corev1.Node) bool { return donorReplaced }
 	if r.invalid == nil {
 		o.past = schedule.PastOf(prototypes)
 		o.Answer = r.schedule.At(now, o.past, r.spec.Failures)

@@ -17,7 +17,6 @@ import (
 	"github.com/kamino-dev/kamino/internal/history/imagecount"
 	"github.com/kamino-dev/kamino/internal/joinhealth"
 	"github.com/kamino-dev/kamino/internal/node/nodestate"
-	"github.com/kamino-dev/kamino/internal/node/reservations"
 	"github.com/kamino-dev/kamino/internal/policy/schedule"
 	"github.com/kamino-dev/kamino/internal/rebuild"
 	"github.com/kamino-dev/kamino/internal/selection"
@@ -317,17 +316,10 @@ func (d *Decider) replaced(nodes []*corev1.Node) []string {
 	return names
 }
 
-// reserved counts the nodes that Kamino rebuilds for a policy, and the donors in removal without a Prototype that holds
-// them.
-func (d *Decider) reserved(prototypes []v1alpha1.Prototype) (n int) {
+// rebuilt counts the nodes that Kamino rebuilds for a policy.
+func (d *Decider) rebuilt() (n int) {
 	for _, node := range d.Nodes.Reserved() {
-		r := d.reservation(node)
-		if r == nil {
-			continue
-		}
-		holds := func(p v1alpha1.Prototype) bool { return p.UID == r.UID && HoldsDonor(&p) }
-		removed := r.Replacement != nil && r.Replacement.Removing && !slices.ContainsFunc(prototypes, holds)
-		if removed || r.Rebuild != nil && r.Rebuild.Policy != "" {
+		if r := d.reservation(node); r != nil && r.Rebuild != nil && r.Rebuild.Policy != "" {
 			n++
 		}
 	}
@@ -461,22 +453,13 @@ func rebuildsOf(pools map[cloud.PoolID]*cachedOutcome) []*cachedOutcome {
 	return wanted
 }
 
-// countHeld counts the nodes that captures and policies' rebuilds hold, and the pending replacements of donors that do not
-// return. until is the first deadline of these replacements; zero if there is none.
-func (d *Decider) countHeld(prototypes []v1alpha1.Prototype, now time.Time) (n int, until time.Time) {
-	n = d.reserved(prototypes)
+// countHeld counts the nodes that captures and policies' rebuilds hold.
+func (d *Decider) countHeld(prototypes []v1alpha1.Prototype) int {
+	n := d.rebuilt()
 	for i := range prototypes {
 		if HoldsDonor(&prototypes[i]) {
 			n++
-			continue
-		}
-		pending, unfilled := reservations.PendingReplacementOf(&prototypes[i])
-		if !unfilled || !pending.Lasts(readyOf(d.Nodes.Of(cloud.PoolID(pending.Pool))), now) {
-			continue
-		}
-		if n++; until.IsZero() || pending.Until.Before(until) {
-			until = pending.Until
 		}
 	}
-	return n, until
+	return n
 }

@@ -14,51 +14,48 @@ import (
 // maxCompared limits the candidates that Kamino compares by their pods, at the cost of one list of pods each.
 const maxCompared = 10
 
-// donorReplaced reports whether a donor of the pool would not return: by the settings or, without a profile, by the way in which
-// the nodes join. The nodes of a pool join in one way, so one node shows the profile of all, and leaves caches the profile.
-func (d *Decider) donorReplaced(ctx context.Context, o *PoolOutcome, nodes []*corev1.Node) bool {
-	settings := o.Settings
-	if settings.Generalize.Profile != "" || settings.Donor.AfterCapture != "" || settings.CopiesDonor() || d.Joins == nil || len(nodes) == 0 {
-		return settings.ReplacesDonor()
+// profileOf returns the profile of the pool: from the settings or, without a profile, from the way in which the nodes join. The nodes
+// of a pool join in one way, so one node shows the profile of all, and Decider caches the profile. Empty: unknown.
+func (d *Decider) profileOf(ctx context.Context, o *PoolOutcome, nodes []*corev1.Node) v1alpha1.Profile {
+	if profile := o.Settings.Generalize.Profile; profile != "" || d.Joins == nil || len(nodes) == 0 {
+		return profile
 	}
 	if known, found := d.profiles.Load(o.Pool.ID); found {
-		settings.Generalize.Profile = known.(v1alpha1.Profile)
-		return settings.ReplacesDonor()
+		return known.(v1alpha1.Profile)
 	}
 	// The preflight reports an error or an unknown profile before a capture begins.
-	if answer, err := d.Joins(ctx, bootstrapkind.With(nodes[0], o.Look.Pool, o.Look.Images)); err == nil && answer.Profile != "" {
-		d.profiles.Store(o.Pool.ID, answer.Profile)
-		settings.Generalize.Profile = answer.Profile
+	answer, err := d.Joins(ctx, bootstrapkind.With(nodes[0], o.Look.Pool, o.Look.Images))
+	if err != nil || answer.Profile == "" {
+		return ""
 	}
-	return settings.ReplacesDonor()
+	d.profiles.Store(o.Pool.ID, answer.Profile)
+	return answer.Profile
 }
 
-// prefer orders candidates that the rules rank equal by their disruption cost. A node without a list of pods comes last. A donor
+// prefer orders candidates that the rules rank equal by their evictions. A node without a list of pods comes last. A donor
 // that stays in service disrupts nothing.
 // With bestOnly, the order of the other candidates is not needed.
 func (d *Decider) prefer(ctx context.Context, o *PoolOutcome, bestOnly bool, now time.Time) {
-	if d.DisruptionCost == nil || !o.comparesPods() {
+	if d.Evictions == nil || !o.comparesPods() {
 		return
 	}
 	pool := selection.PoolState{Name: o.Pool.Name, Nodes: d.Nodes.Of(o.Pool.ID), Reserved: reserved(d)}
-	donorReplaced := d.donorReplaced(ctx, o, pool.Nodes)
-	pool.DonorReplaced = func(*corev1.Node) bool { return donorReplaced }
-	costs := map[string]selection.DisruptionCost{}
+	evictions := map[string]int{}
 	for i, candidate := range o.Choice.Candidates {
 		if i == maxCompared || bestOnly && !equalRank(candidate, o.Choice.Candidates[0]) {
 			break
 		}
-		b, err := d.DisruptionCost(ctx, candidate.Node, o.Settings.Drain, donorReplaced)
+		n, err := d.Evictions(ctx, candidate.Node, o.Settings.Drain)
 		if err != nil {
 			continue
 		}
-		costs[candidate.Node] = b
-		if bestOnly && b.Evictions == 0 && (!donorReplaced || b.Heavy() == 0) {
-			break // no other candidate costs less
+		evictions[candidate.Node] = n
+		if bestOnly && n == 0 {
+			break // no other candidate has fewer
 		}
 	}
 	before := o.Choice
-	o.Choice.Prefer(pool, costs)
+	o.Choice.Prefer(pool, evictions)
 	if before.Donor == nil || o.Status.Donor != before.Donor.Name {
 		return
 	}

@@ -60,8 +60,8 @@ type Donor struct {
 	Pool policy.PoolRef
 	// Of holds the membership of each Prototype of the cluster, in the same order.
 	Of []cloud.Membership
-	// Patches: the request is for a pioneer. Adds: the capture adds its donor to the pool, and Node is a node of that pool.
-	Patches, Adds bool
+	// Patches: the request is for a pioneer.
+	Patches bool
 	// OfPool: the request names only the pool, so any running pioneer of the pool is the capture.
 	OfPool bool
 }
@@ -123,7 +123,7 @@ func (b *CaptureRequest) Decide(ctx context.Context) (Decision, error) {
 		d.Joins, err = membership.Joins(ctx, b.Cluster.Kube, membership.FactsOf(ctx, b.Cloud, found.Node, found.Pool.ID))
 		d.Prototype.Spec.Settings.Generalize.Profile = d.Joins.Profile
 	}
-	d.Method = capturemethod.In(b.Cloud, b.Settings.Donor, b.Pioneer != nil)
+	d.Method = capturemethod.In(b.Cloud, d.Prototype.Spec.Settings, b.Pioneer != nil)
 	d.Prototype.Spec.Settings.Donor.Method, d.Prototype.Spec.Pioneer = d.Method.Method, b.Pioneer
 	return d, err
 }
@@ -159,7 +159,7 @@ func (b *CaptureRequest) decide(ctx context.Context) (Decision, *Donor, error) {
 	if err != nil {
 		return Decision{}, nil, err
 	}
-	found.Patches, found.Adds, found.OfPool = b.Pioneer != nil, b.Pioneer != nil && b.Pioneer.Node == v1alpha1.PioneerGrow, b.ofPool
+	found.Patches, found.OfPool = b.Pioneer != nil, b.ofPool
 	d, err := Decide(found, b.Version, b.Settings, all, b.Now())
 	d.NotInstalled = notInstalled
 	if err != nil || d.Existing || b.Version != "" {
@@ -235,7 +235,6 @@ func (b *CaptureRequest) Write(ctx context.Context, d Decision) (Decision, error
 		return d, cluster.ErrNotInstalled
 	}
 	for range maxTries {
-		d.Prototype.Spec = d.Prototype.Spec.WithoutAddedDonor()
 		err := b.Cluster.Client.Create(ctx, d.Prototype)
 		switch {
 		case err == nil, apierrors.IsInvalid(err):
@@ -304,7 +303,7 @@ func nextTry(version string, all []v1alpha1.Prototype) string {
 
 // isDonorOf reports whether a running capture is the capture that the user asked for.
 func (d *Donor) isDonorOf(p *v1alpha1.Prototype) bool {
-	return p.Spec.Donor.NodeName == d.Node.Name || d.Adds && p.Spec.AddsDonor() || d.OfPool && p.Spec.Pioneer != nil
+	return p.Spec.Donor.NodeName == d.Node.Name || d.OfPool && p.Spec.Pioneer != nil
 }
 
 func (d *Donor) inFlight(p *v1alpha1.Prototype, version string) (Decision, error) {

@@ -39,21 +39,12 @@ func (b *CaptureRequest) ChooseNode(ctx context.Context, pools *pool.Finder, nam
 	}
 	b.ofPool = true
 	if p := runningPioneer(plan.Pool.Its(all, of)); p != nil {
-		// An added donor has no name before its node registers. Then any node of the pool names the capture.
-		if b.Node = p.Spec.Donor.NodeName; b.Node == "" {
-			b.Node = decider.Nodes.Of(id)[0].Name
-		}
+		b.Node = p.Spec.Donor.NodeName
 		return nil
 	}
 	if best := plan.Choice.Best; best != nil {
 		b.Node = best.Name
 		return nil
-	}
-	for _, v := range plan.Choice.Verdicts {
-		if b.Pioneer.Node == v1alpha1.PioneerGrow && !v.ReadySince.IsZero() {
-			b.Node = v.Node
-			return nil
-		}
 	}
 	return cluster.Refusef("no node of pool %s can be the pioneer, and nothing was changed: %s", plan.Pool.Name, plan.Choice.Message)
 }

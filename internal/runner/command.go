@@ -30,7 +30,7 @@ func NewDecider(ctx context.Context, c *cluster.Connection, provider cloud.Provi
 	looks.Intents = &policy.Intents{Kube: c.Kube, Namespace: o.Namespace}
 	d := &policy.Decider{
 		Read: readPrototypes{c}, Client: c.Client, Cloud: provider, Nodes: nodes,
-		PoolCache: looks, Preflight: engine.Refusals, DisruptionCost: engine.DisruptionCost, OwnNode: o.OwnNode, Now: o.Now,
+		PoolCache: looks, Preflight: engine.Refusals, Evictions: engine.Evictions, OwnNode: o.OwnNode, Now: o.Now,
 		Joins: joins(c, o), Leased: leased(c, o), NewNodes: newNodes(c, o, nodes, time.Time{}),
 		PatchChecks: policy.PatchChecks{Check: patcher.Check, Sweep: patcher.SweepChecks}, Log: o.Log.WithName("policy"),
 	}

@@ -86,7 +86,7 @@ func (k *Controller) Run(ctx context.Context) error {
 	if err := (&prototype.Reconciler{Pass: k.Counts.Pass(engine.Pass)}).SetupWithManager(manager); err != nil {
 		return err
 	}
-	decider.Preflight, decider.DisruptionCost = engine.Refusals, NewEngine(background, provider, k.Options, nil).DisruptionCost
+	decider.Preflight, decider.Evictions = engine.Refusals, NewEngine(background, provider, k.Options, nil).Evictions
 	rebuilds := k.rebuilds(manager, provider, decider)
 	decider.Rebuild = rebuilds.Take
 	if err := k.watchPolicies(ctx, manager, background, decider); err != nil {

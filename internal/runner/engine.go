@@ -17,7 +17,6 @@ import (
 	"github.com/kamino-dev/kamino/internal/node/reservations"
 	"github.com/kamino-dev/kamino/internal/pool/nodejoin"
 	"github.com/kamino-dev/kamino/internal/rules"
-	"github.com/kamino-dev/kamino/internal/selection"
 	"github.com/kamino-dev/kamino/internal/trial/trialnode"
 )
 
@@ -27,7 +26,7 @@ type Engine interface {
 	Refusals(ctx context.Context, p *v1alpha1.Prototype) ([]cloud.Refusal, error)
 	Preview(ctx context.Context, p *v1alpha1.Prototype) (admission.Preview, error)
 	Case(ctx context.Context, p *v1alpha1.Prototype) (*admission.Case, error)
-	DisruptionCost(ctx context.Context, node string, drain v1alpha1.DrainSettings, leaves bool) (selection.DisruptionCost, error)
+	Evictions(ctx context.Context, node string, drain v1alpha1.DrainSettings) (int, error)
 	Orphan(ctx context.Context, node string, holder v1alpha1.Holder) (capture.Result, error)
 	Leftovers(ctx context.Context, pools []cloud.PoolID) ([]reservations.Leftover, error)
 	SweepLeftovers(ctx context.Context, pools []cloud.PoolID) ([]reservations.Leftover, error)

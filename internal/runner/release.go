@@ -108,11 +108,7 @@ func (h *Reservations) Release(ctx context.Context, n reservations.Node) (v1alph
 	if err != nil {
 		return "", err
 	}
-	state, err := h.awaitReady(ctx, n.Name)
-	if n.WillBeRemoved && state == v1alpha1.DonorNodeGone {
-		state = v1alpha1.DonorRemoved
-	}
-	return state, err
+	return h.awaitReady(ctx, n.Name)
 }
 
 // Clear removes leftovers of lost captures. An unfinished image version goes before its snapshot, so Clear needs several

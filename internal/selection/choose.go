@@ -63,15 +63,8 @@ type PoolState struct {
 	// FailedToday has, by node name, the Prototype that failed today with the node as donor. Choose takes such a node
 	// last.
 	FailedToday map[string]string
-	// DonorReplaced reports whether the node would be replaced after a capture (v1alpha1.Settings.ReplacesDonor). Nil: no node
-	// is replaced.
-	DonorReplaced func(*corev1.Node) bool
 	// InService is as in Candidate, for all nodes.
 	InService bool
-}
-
-func (p PoolState) isRemoved(n *corev1.Node) bool {
-	return p.DonorReplaced != nil && p.DonorReplaced(n)
 }
 
 // Rules are the rules of a policy.

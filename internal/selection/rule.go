@@ -33,7 +33,7 @@ func Reasons() []string {
 	return []string{
 		cloud.SystemUnsupported, ControlPlane, OwnNode, Ignored, Unschedulable, RebootPending, PatchFailed, NotPatched, PatchTimeInvalid,
 		NoNewPatch, SuspectPatch, NotRebootedSincePatch, BeingDeleted, NotReady, DiskPressure, ReadyTooShort, RefusedByExpression,
-		v1alpha1.PolicyExpressionInvalid, Reserved, OnlyReadyNode, LastOfZone, DoNotDisrupt,
+		v1alpha1.PolicyExpressionInvalid, Reserved, OnlyReadyNode, DoNotDisrupt,
 	}
 }
 
@@ -54,7 +54,7 @@ type subject struct {
 var chooserRules = []func(*subject) *cloud.Refusal{
 	forSubject(linux), forSubject(changeable), forSubject(worker), forSubject(absent(notHere)), notIgnored, forSubject(absent(undisrupted)), schedulable,
 	noRebootPending, noPatchFailed, patched, patchedSinceImage, newLevel, goodPatch, rebootedSincePatch,
-	forSubject(staying), forSubject(ready), forSubject(roomy), readyLongEnough, forSubject(free), absentInPool(notAloneInPool), absentInPool(zonedInPool),
+	forSubject(staying), forSubject(ready), forSubject(roomy), readyLongEnough, forSubject(free), absentInPool(notAloneInPool),
 }
 
 // absentInPool is absent for rules with the facts of the pool.
@@ -83,11 +83,10 @@ type evaluation struct {
 	takers  int             // nodes that can accept the pods of another node
 	away    int             // nodes out of service
 	news    bool            // a node has a patch that the image lacks
-	zones   zones
 }
 
 func newJudge(pool PoolState, rules Rules, now time.Time) *evaluation {
-	j := &evaluation{pool: pool, rules: rules, now: now, ignored: make(map[string]bool, len(rules.IgnoreNodes)), zones: zones{}}
+	j := &evaluation{pool: pool, rules: rules, now: now, ignored: make(map[string]bool, len(rules.IgnoreNodes))}
 	// A pool without a version of its own counts as infinitely old.
 	j.overdue = rules.MaxImageAge > 0 && (pool.BuiltAt.IsZero() || now.Sub(pool.BuiltAt) >= rules.MaxImageAge)
 	j.waived = j.overdue || rules.Pioneer
@@ -95,7 +94,6 @@ func newJudge(pool PoolState, rules Rules, now time.Time) *evaluation {
 		j.ignored[name] = true
 	}
 	for _, n := range pool.Nodes {
-		j.zones.count(n, pool.Reserved)
 		if takesPods(n, pool.Reserved) {
 			j.takers++
 		}
@@ -109,7 +107,7 @@ func newJudge(pool PoolState, rules Rules, now time.Time) *evaluation {
 // evaluate applies every rule to a node.
 func (j *evaluation) evaluate(n *corev1.Node) NodeVerdict {
 	s := subject{evaluation: j, Candidate: Candidate{Node: n, Pool: j.pool.Name, OwnNode: j.pool.OwnNode, Disrupt: j.rules.Disrupt,
-		DonorReplaced: j.pool.isRemoved(n), InService: j.pool.InService}}
+		InService: j.pool.InService}}
 	s.verdict = NodeVerdict{Node: n.Name, FailedToday: j.pool.FailedToday[n.Name]}
 	if since, ready := nodestate.ReadySince(n); ready {
 		s.ready, s.verdict.ReadySince = true, since

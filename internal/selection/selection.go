@@ -37,8 +37,6 @@ type Candidate struct {
 	Disrupt bool
 	// MaxUnavailable is the limit for the pool's nodes out of service, including the donor. Zero means one.
 	MaxUnavailable intstr.IntOrString
-	// DonorReplaced is true if the node would be replaced after a capture (v1alpha1.Settings.ReplacesDonor).
-	DonorReplaced bool
 	// InService is true if the node stays in service (v1alpha1.Settings.CopiesDonor): rules about its absence do not apply.
 	InService bool
 }
@@ -56,7 +54,7 @@ const (
 
 // rules in the order of a person's questions.
 var rules = []func(Candidate) *cloud.Refusal{
-	linux, changeable, worker, staying, ready, roomy, absent(notAlone), absent(zoned), absent(outnumbered), absent(notHere), absent(undisrupted), free,
+	linux, changeable, worker, staying, ready, roomy, absent(notAlone), absent(outnumbered), absent(notHere), absent(undisrupted), free,
 }
 
 // absent adapts a rule about the absence of the donor. A donor that stays in service is never absent.

@@ -104,20 +104,15 @@ type Case struct {
 	CustomData Lookup[CustomData]
 	// MayDelete reports whether this process may delete pods, if a drain may end with deletion.
 	MayDelete Lookup[bool]
-	// MayDeleteNode reports whether this process may delete Nodes, if the donor does not return.
-	MayDeleteNode Lookup[bool]
-	// CarryOverDenied is the API server's refusal to write the labels and taints that the replacement gets; empty without a
-	// refusal.
-	CarryOverDenied Lookup[string]
 
-	// Removal holds the facts about a donor that does not return. A donor in service only needs NoToken.
-	Removal Lookup[DonorRemoval]
+	// NoToken: the cluster lists its bootstrap tokens, and no valid token exists. Only a capture by copy asks.
+	NoToken Lookup[bool]
 	// CopyRightLacking is the first permission that this process lacks for a capture by copy, as a verb with a resource; empty if
 	// it has all.
 	CopyRightLacking Lookup[string]
 
-	// CanCopy: the cloud copies disks in use, and this process can run a workshop.
-	CanCopy bool
+	// CanCopy: the cloud copies disks in use, and this process can run a workshop. InPlace: the cloud stops and starts donors.
+	CanCopy, InPlace bool
 	// Cloud holds the refusals of the provider's preflight, and Recipe the current pool.
 	Cloud  Lookup[[]cloud.Refusal]
 	Recipe Lookup[cloud.Pool]

@@ -103,56 +103,6 @@ func force(c *Case) ([]cloud.Refusal, error) {
 		"settings.drain.force is set, but Kamino may not delete pods"), nil
 }
 
-// RemovalRemedy is the remedy of NotAllowed.
-const RemovalRemedy = "grant the permission with rbac.removeDonors=true (kamino manifests --remove-donors)"
-
-// removal requires the permission to delete the donor's Node, which would stay after the removal of the instance.
-func removal(c *Case) ([]cloud.Refusal, error) {
-	if !c.AsksRemoval() || c.Strayed() {
-		return nil, nil
-	}
-	if may, err := resultOf(c.MayDeleteNode, "the permission to delete nodes"); err != nil || may {
-		return nil, err
-	}
-	return refuse(NotAllowed, RemovalRemedy,
-		"node %s must be removed after the capture, but Kamino may not delete nodes", c.node()), nil
-}
-
-// AsksRemoval reports whether this process needs the permission to delete Nodes.
-func (c *Case) AsksRemoval() bool {
-	return c.Prototype.Spec.ReplacesDonor() && (c.Prototype.UID != "" || c.Process.Drives)
-}
-
-// CarryOverRemedy is the remedy of NotAllowed.
-const CarryOverRemedy = "allow the keys with admission.carryOver of the chart (kamino manifests --carry-over-labels, --carry-over-taints), or remove settings.donor.carryOver"
-
-// carryOver requires the permission to write the labels and taints that the donor's replacement gets.
-func carryOver(c *Case) ([]cloud.Refusal, error) {
-	if !c.AsksCarryOver() || c.Strayed() {
-		return nil, nil
-	}
-	denied, err := resultOf(c.CarryOverDenied, "the permission to carry over labels and taints")
-	if err != nil || denied == "" {
-		return nil, err
-	}
-	return refuse(NotAllowed, CarryOverRemedy,
-		"the replacement of node %s must get labels and taints of the node, but the API server refuses: %s", c.node(), denied), nil
-}
-
-// AsksCarryOver reports whether this process copies labels or taints of the donor to its replacement.
-func (c *Case) AsksCarryOver() bool {
-	keys := c.Prototype.Spec.Settings.Donor.CarryOver
-	if !c.AsksRemoval() || c.Prototype.Spec.AddsDonor() || len(keys.Labels)+len(keys.Taints) == 0 {
-		return false
-	}
-	donor, err := c.Donor.Get()
-	if err != nil || donor.Node == nil {
-		return true // unknown
-	}
-	labels, taints := keys.Of(donor.Node)
-	return len(labels)+len(taints) > 0
-}
-
 // AsksForce reports whether this process needs the permission to delete pods.
 func (c *Case) AsksForce() bool {
 	return c.Prototype.Spec.Settings.Drain.Force && !c.Prototype.Spec.Settings.CopiesDonor() && (c.Prototype.UID != "" || c.Process.Drives)

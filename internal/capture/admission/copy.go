@@ -40,18 +40,6 @@ func copyRight(c *Case) ([]cloud.Refusal, error) {
 		"Kamino may not %s, which a capture by copy needs", lacking), nil
 }
 
-// joining refuses a capture whose workshop could not join.
-func joining(c *Case) ([]cloud.Refusal, error) {
-	if c.Strayed() {
-		return nil, nil
-	}
-	found, err := resultOf(c.Removal, "whether new nodes can join")
-	if err != nil {
-		return nil, err
-	}
-	return c.refuseToken(found), nil
-}
-
 // CopyCost describes what a capture by copy costs: a workshop, for as long as the copy is made and cleaned.
 type CopyCost struct {
 	// InstanceType of the workshop, in the words of the cloud; empty if unknown.

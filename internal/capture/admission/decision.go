@@ -43,11 +43,15 @@ func clock(c *Case) ([]cloud.Refusal, error) {
 	return nil, nil
 }
 
+// profile refuses a capture in place after which the donor could not join again, or in a cloud without captures in place.
 func profile(c *Case) ([]cloud.Refusal, error) {
-	settings := c.Prototype.Spec.Settings
-	if profile := settings.Profile(); !c.Prototype.Spec.ReplacesDonor() && !profile.Traits().DonorMayReturn {
-		return refuse(SettingUnsupported, "remove settings.donor.afterCapture, or use profile static if the nodes of the pool share a credential",
-			"profile %s deletes the join credential of node %s, so the node cannot rejoin", profile, c.node()), nil
+	const remedy = "omit settings.donor.method in a policy, or set Copy in a Prototype"
+	switch profile := c.Prototype.Spec.Settings.Profile(); {
+	case !profile.Traits().DonorMayReturn:
+		return refuse(SettingUnsupported, remedy,
+			"a capture of node %s in place would delete the credential with which it joins (profile %s)", c.node(), profile), nil
+	case !c.InPlace && c.Pool != "":
+		return refuse(SettingUnsupported, remedy, "settings.donor.method is InPlace, but Kamino does not power off nodes in the cloud of node %s", c.node()), nil
 	}
 	return nil, nil
 }

@@ -55,25 +55,9 @@ func donor(c *Case) ([]cloud.Refusal, error) {
 	}
 	return selection.Refusals(selection.Candidate{
 		Node: found.Node, Pool: c.PoolName, Peers: around.Peers, Reserved: reserved, OwnNode: c.Process.OwnNode, Prototype: c.Prototype.Name,
-		Disrupt: settings.Drain.Disrupt, MaxUnavailable: *settings.OutOfService.MaxUnavailable, DonorReplaced: settings.ReplacesDonor(),
+		Disrupt: settings.Drain.Disrupt, MaxUnavailable: *settings.OutOfService.MaxUnavailable,
 		InService: settings.CopiesDonor(),
 	}), nil
-}
-
-// place judges whether the node is in the pool of the decision, and nothing else of the node.
-func place(c *Case) ([]cloud.Refusal, error) {
-	found, err := resultOf(c.Donor, "a node of the pool")
-	if err != nil {
-		return nil, err
-	}
-	if found.Node == nil || found.Replaced {
-		return refuse(NodeNotFound, "run `kubectl get nodes` to list nodes", "node %s not found", c.node()), nil
-	}
-	around, err := resultOf(c.PoolNodes, "the pool's nodes")
-	if err != nil {
-		return nil, err
-	}
-	return c.misplaced(around), nil
 }
 
 // misplaced refuses a donor in another pool than the pool of the decision, by ID and by name.

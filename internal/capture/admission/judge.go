@@ -54,21 +54,14 @@ func (u readErrors) Unwrap() []error { return u }
 // error of a look, or nothing.
 var questions = []func(*Case) ([]cloud.Refusal, error){
 	version, clock, profile, foreign, Image, others, donor, pods, donorClock, lineage,
-	installation, RulesOf, customData, force, removal, carryOver, preflight, recipe, images, refuseRemoval, turn,
+	installation, RulesOf, customData, force, preflight, recipe, images, turn,
 }
 
 // brief are the questions after the look at the donor's disk.
 var brief = []func(*Case) ([]cloud.Refusal, error){version, clock, profile, foreign, Image, others, donor, pods, turn}
 
-// added are the questions if the pool grows by the donor. The donor of the case is then a node like the added node, and the
-// state of that node and its pods are without effect.
-var added = []func(*Case) ([]cloud.Refusal, error){
-	version, clock, profile, foreign, Image, others, place, rebooter,
-	installation, RulesOf, customData, force, removal, preflight, recipe, images, refuseRemoval, turn,
-}
-
-// copied are the questions if the donor stays in service. Nothing is asked about its absence, its pods or its removal, but about
-// the workshop: what a next node of the pool needs.
+// copied are the questions if the donor stays in service. Nothing is asked about its absence or its pods, but about the
+// workshop: what a next node of the pool needs.
 var copied = []func(*Case) ([]cloud.Refusal, error){
 	version, clock, foreign, Image, others, donor, donorClock, lineage,
 	installation, copyRight, RulesOf, customData, canCopy, preflight, recipe, images, joining, turn,
@@ -81,8 +74,6 @@ var copiedBrief = []func(*Case) ([]cloud.Refusal, error){version, clock, foreign
 func (c *Case) Judge() (v Verdict) {
 	var asked []func(*Case) ([]cloud.Refusal, error)
 	switch {
-	case c.Prototype.Spec.AddsDonor():
-		asked = added
 	case c.CopiesDonor() && c.Again:
 		asked = copiedBrief
 	case c.CopiesDonor():

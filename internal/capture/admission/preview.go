@@ -12,8 +12,6 @@ type Preview struct {
 	PatchCheck string `json:"patchCheck,omitempty"`
 	// Copy is the cost of a capture by copy; nil for a capture in place.
 	Copy *CopyCost `json:"copy,omitempty"`
-	// Removal is the cost of a leaving donor; nil for a returning donor.
-	Removal *RemovalCost `json:"removal,omitempty"`
 	// Change is the change of the recipe.
 	Change *cloud.RecipeChange `json:"change,omitempty"`
 	// Irreversible: the recipe names no version of the pool, so no rollback is possible.

@@ -31,15 +31,13 @@ const (
 	RulesInvalid      = "RulesInvalid"
 	// OtherRebooter: another tool reboots the node of a pioneer.
 	OtherRebooter = "OtherRebooter"
-	// LocalVolumes: the donor does not return, and data is on the donor only.
-	LocalVolumes = "LocalVolumes"
 	// BootstrapTokenExpired: no node could join as the replacement of the donor.
 	BootstrapTokenExpired = "BootstrapTokenExpired"
 )
 
 // aboutNode are reasons about one node: another node may be suitable.
 var aboutNode = append(selection.Reasons(), NodeNotFound, DonorClockOff,
-	UnmanagedPods, selection.DoNotDisrupt, EvictionBlocked, OtherRebooter, LocalVolumes, history.BuiltFromQuarantined)
+	UnmanagedPods, selection.DoNotDisrupt, EvictionBlocked, OtherRebooter, history.BuiltFromQuarantined)
 
 // AboutNode reports whether a reason is about one node, so that another node of the pool may be suitable.
 func AboutNode(reason string) bool { return slices.Contains(aboutNode, reason) }

@@ -22,8 +22,6 @@ const (
 	Refuse Action = "Refuse"
 	// Look creates the pod that inspects the donor's disk while the donor serves.
 	Look Action = "Look"
-	// Bind writes the node by which the pool has grown into the Prototype as the donor, with the record of its reservation.
-	Bind Action = "Bind"
 	// Reserve writes the reservation onto the Node and the Prototype, with the state of the Node before the capture.
 	Reserve Action = "Reserve"
 	// Record copies the reservation to the Prototype.
@@ -32,9 +30,6 @@ const (
 	Relock Action = "Relock"
 	// Note copies the recorded order and return into the reservation on the Node.
 	Note Action = "Note"
-	// TakeOut records the replacement and the begin of the donor's time out of service. Before, the replacement gets the
-	// labels and taints that the settings carry over.
-	TakeOut Action = "TakeOut"
 	// Protect protects the instance from scale-in.
 	Protect Action = "Protect"
 	// PatchDonor makes one step of a pioneer's patch: drain, patch, reboot, or observation in service.
@@ -88,12 +83,6 @@ const (
 	Release Action = "Release"
 	// Forget removes the reservation from the Prototype.
 	Forget Action = "Forget"
-	// Enlarge grows the pool by the replacement of the donor.
-	Enlarge Action = "Enlarge"
-	// Remove asks the cloud to remove the donor's instance and its place in the pool.
-	Remove Action = "Remove"
-	// DeleteNode removes the Node of a removed instance.
-	DeleteNode Action = "DeleteNode"
 	// Publish creates the image version.
 	Publish Action = "Publish"
 	// DeleteSnapshot removes the snapshot.
@@ -114,8 +103,6 @@ const (
 	Promote Action = "Promote"
 	// Retire removes versions beyond the retention limit.
 	Retire Action = "Retire"
-	// ScaleOut grows the pool.
-	ScaleOut Action = "ScaleOut"
 	// Succeed ends the capture with success.
 	Succeed Action = "Succeed"
 	// Fail records the failure with its reason. The donor is released next.
@@ -128,10 +115,10 @@ const (
 
 // Actions lists all actions, for exhaustive tests and for help texts.
 var Actions = []Action{
-	Wait, Refuse, Look, Bind, Reserve, Record, Relock, Note, TakeOut, Protect, PatchDonor, Cordon, Evict, Order, Generalize, Adopt, Believe, Stop, TakeSnapshot,
+	Wait, Refuse, Look, Reserve, Record, Relock, Note, Protect, PatchDonor, Cordon, Evict, Order, Generalize, Adopt, Believe, Stop, TakeSnapshot,
 	BeginWorkshop, QuiesceDonor, CopyRunning, DeleteRawCopy, AttachVolume, DetachVolume, DeleteVolume, EndWorkshop, DeletePod, DeleteOrder, Return,
-	Start, Unprotect, Serve, Release, Forget, Enlarge, Remove, DeleteNode, Publish, DeleteSnapshot,
-	BeginTrial, WatchTrial, PassTrial, Quarantine, EndTrial, SaveRecipe, Promote, Retire, ScaleOut, Succeed, Fail,
+	Start, Unprotect, Serve, Release, Forget, Publish, DeleteSnapshot,
+	BeginTrial, WatchTrial, PassTrial, Quarantine, EndTrial, SaveRecipe, Promote, Retire, Succeed, Fail,
 	DeleteImage, Close,
 }
 
@@ -153,11 +140,6 @@ const (
 	ForImage     Reason = "Image"
 	ForDeletion  Reason = "Deletion"
 	ForHolder    Reason = "Holder"
-	// ForAddedNode waits for the node by which the pool grows.
-	ForAddedNode Reason = "AddedNode"
-	// ForReplacement waits for the node in the donor's place, ForRemoval for the removal of the donor's instance.
-	ForReplacement Reason = "Replacement"
-	ForRemoval     Reason = "Removal"
 	// ForTrial waits between two attempts at a trial, ForPromotion for a person to promote the version.
 	ForTrial     Reason = "Trial"
 	ForPromotion Reason = "Promotion"
@@ -208,10 +190,7 @@ const (
 	ProofLost       Reason = "ProofLost"
 	OrderOutdated   Reason = "OrderOutdated"
 	// PatchLevelChanged: the disk has other packages than the watched node.
-	PatchLevelChanged Reason = "PatchLevelChanged"
-	// AddedNodeNotJoined: the pool has grown for a pioneer, and the new node did not register in time.
-	AddedNodeNotJoined     Reason = "AddedNodeNotJoined"
-	ReplacementNotReady    Reason = "ReplacementNotReady"
+	PatchLevelChanged      Reason = "PatchLevelChanged"
 	SnapshotOfOtherCapture Reason = "SnapshotOfOtherCapture"
 	VersionOfOtherCapture  Reason = "VersionOfOtherCapture"
 	SnapshotFailed         Reason = "SnapshotFailed"
@@ -226,10 +205,10 @@ const (
 var public = map[Reason]Reason{
 	DonorStopped: Interrupted, DonorRestarted: Interrupted, WorkshopGone: Interrupted,
 	ReservationLost: RecordLost, ProofLost: RecordLost,
-	OrderOutdated:      NotProven,
-	PatchLevelChanged:  DonorNotPatched,
-	CopyUnusable:       DonorBusy,
-	AddedNodeNotJoined: NewNodeNotReady, ReplacementNotReady: NewNodeNotReady, WorkshopNotJoined: NewNodeNotReady,
+	OrderOutdated:          NotProven,
+	PatchLevelChanged:      DonorNotPatched,
+	CopyUnusable:           DonorBusy,
+	WorkshopNotJoined:      NewNodeNotReady,
 	SnapshotOfOtherCapture: OfOtherCapture, VersionOfOtherCapture: OfOtherCapture,
 	SnapshotFailed: ImageFailed, SnapshotLost: ImageFailed, ImageLost: ImageFailed,
 }

@@ -48,28 +48,23 @@ func inspect(f Facts) Decision {
 // checkHold ends a capture that has lost its reservation, and completes the reservation.
 func checkHold(f Facts) Decision {
 	switch {
-	case !f.Hold.Overdue && (f.Hold.Lock == Overwritten || f.Leaving.Added && f.Hold.Lock == Unlocked):
-		return do(Relock) // the record of an added donor precedes its lock
+	case !f.Hold.Overdue && f.Hold.Lock == Overwritten:
+		return do(Relock)
 	case f.Hold.Lock != Ours:
 		return fail(ReservationLost)
 	case f.Hold.Overdue:
 		return fail(DeadlineExceeded)
 	case !f.Hold.Recorded:
 		return do(Record)
-	case f.Disk.Pod != NoPod && (!f.Leaving.Added || f.Donor.Patch != PatchWanted):
+	case f.Disk.Pod != NoPod:
 		return do(DeletePod) // the inspection is complete; the generalize pod needs the name
 	}
 	return onward
 }
 
-// patch continues the patch of a pioneer. An added donor is taken out before the first pods arrive.
+// patch continues the patch of a pioneer.
 func patch(f Facts) Decision {
-	added := f.Leaving.Added && f.Donor.Patch == PatchWanted
 	switch {
-	case added && f.Leaving.MustTakeOut:
-		return do(TakeOut)
-	case added && !f.Donor.Cordoned:
-		return do(Cordon)
 	case f.Donor.Patch == PatchUnderWay:
 		return do(PatchDonor)
 	case f.Donor.Patch == PatchFailed:
@@ -80,41 +75,19 @@ func patch(f Facts) Decision {
 	return onward
 }
 
-// takeOut takes the donor out of service, after its replacement and under the protection of the pool. A pioneer is patched first.
+// takeOut takes the donor out of service, under the protection of the pool. A pioneer is patched first.
 func takeOut(f Facts) Decision {
 	switch {
 	case !f.Donor.Cordoned && f.Queued:
 		return wait(ForNeighbour)
-	case f.Leaving.awaitsReplacement():
-		return growFirst(f)
-	case f.Leaving.MustTakeOut:
-		return do(TakeOut)
 	case !f.Hold.Protected:
 		return do(Protect)
-	case f.Leaving.Added && f.Donor.Patch == PatchWanted:
-		return inspectAdded(f)
 	case f.Donor.Patch == PatchWanted:
 		return do(PatchDonor)
 	case !f.Donor.Cordoned:
 		return do(Cordon)
 	}
 	return onward
-}
-
-// inspectAdded inspects the disk of an added donor before the patch, so that no patch and soak precede a refusal. The begin of
-// the patch records the end of the inspection.
-func inspectAdded(f Facts) Decision {
-	switch {
-	case f.Disk.Pod == PodFailed:
-		return fail(DiskCheckFailed)
-	case f.Disk.Pod == PodActive:
-		return wait(ForLook)
-	case f.Donor.Node != NodeReady:
-		return wait(ForDonor)
-	case f.Disk.Pod == PodLooked:
-		return do(PatchDonor)
-	}
-	return do(Look)
 }
 
 // drain evicts the pods, and then orders the generalization.
@@ -138,18 +111,14 @@ func awaitReturn(f Facts) Decision {
 	return onward
 }
 
-// endHold removes a leaving donor, and releases all others. A patch ends first, because the node may be about to reboot. Kamino
-// starts a donor that is off, so that the patch can end, but removes an added donor.
+// endHold returns the donor. A patch ends first, because the node may be about to reboot. Kamino starts a donor that is off, so
+// that the patch can end.
 func endHold(f Facts) Decision {
 	switch {
 	case !f.isHeld():
 		return onward
-	case f.Donor.Patch == PatchUnderWay && (f.Donor.Power != Off || f.Leaving.Added):
+	case f.Donor.Patch == PatchUnderWay && f.Donor.Power != Off:
 		return do(PatchDonor)
-	case f.mustRemove():
-		return removeDonor(f)
-	case f.Leaving.Added:
-		return removeAdded(f)
 	}
 	return returnDonor(f)
 }
@@ -213,7 +182,7 @@ func endOrder(f Facts) Decision {
 
 // release undoes all protections.
 func release(f Facts) Decision {
-	gone := f.Donor.Power == InstanceGone && !f.Leaving.PlaceKept
+	gone := f.Donor.Power == InstanceGone
 	switch {
 	case f.Hold.Lock == Theirs:
 		return wait(ForHolder)
@@ -235,7 +204,7 @@ func Orphan(f Facts) Decision {
 	f.Hold.Recorded = true // without a Prototype there is no second record
 	d := endHold(f)
 	keepsLease := d.Do == Forget && f.Donor.Power == InstanceGone && f.Donor.Node != NodeGone
-	if d.Do == Release || d.Do == DeleteNode || keepsLease {
+	if d.Do == Release || keepsLease {
 		switch f.Image.Snapshot {
 		case Pending, Taken, Complete, Broken:
 			return do(DeleteSnapshot)
@@ -243,7 +212,7 @@ func Orphan(f Facts) Decision {
 		}
 	}
 	if keepsLease {
-		return wait(ForRemoval)
+		return wait(ForDeletion)
 	}
 	return d
 }

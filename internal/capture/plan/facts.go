@@ -8,17 +8,15 @@ type Facts struct {
 	// Failed: the status has a failure.
 	Failed bool
 	// Unrecorded: the capture has begun, but its record on the Prototype is lost. The capture ends; the Lease has what the
-	// return or the removal of the donor needs.
+	// return of the donor needs.
 	Unrecorded bool
 	// Refused: the preflight found an obstacle. Valid only before the capture begins.
 	Refused bool
 	// Queued: the limit of concurrent captures is reached, or another node of the cluster is out of service.
 	Queued bool
 
-	Growth    GrowthFacts
 	Hold      HoldFacts
 	Donor     DonorFacts
-	Leaving   LeavingFacts
 	Disk      DiskFacts
 	Copy      CopyFacts
 	Image     ImageFacts
@@ -69,29 +67,6 @@ type DonorFacts struct {
 	Rebooted bool
 	// Patch is the progress of a pioneer's patch, which precedes the drain for the capture.
 	Patch Patch
-}
-
-// LeavingFacts are the course of a donor that does not return.
-type LeavingFacts struct {
-	// Replaced: the donor does not return, because generalization removes its means to join. A touched donor is always
-	// removed, even if the capture fails. Before the order, the donor is released like any other.
-	Replaced bool
-	// GrowFirst: the pool grows by one before a leaving donor is drained. Otherwise the pool replaces the donor after
-	// its removal.
-	GrowFirst bool
-	// Added: the pool has grown by the donor itself, so that the donor always leaves, also before the order.
-	Added bool
-	// Replacement is the node in the place of a leaving donor.
-	Replacement Replacement
-	// MustTakeOut: the pool has grown, and the record has neither the Ready replacement nor the begin of the donor's time out
-	// of service.
-	MustTakeOut bool
-	// Decided: the record says that the instance is removed.
-	Decided bool
-	// Removing: the cloud is removing the instance.
-	Removing bool
-	// PlaceKept: the instance is gone, but the pool keeps its place and its protection.
-	PlaceKept bool
 }
 
 // DiskFacts are the inspection and the generalization of the donor's disk.
@@ -155,8 +130,6 @@ type PromotionFacts struct {
 	Saved bool
 	// MustRetire: there are versions to retire.
 	MustRetire bool
-	// MustScaleOut: the pool has yet to grow after the promotion.
-	MustScaleOut bool
 }
 
 // Lock is the holder of the donor's Node.
@@ -201,17 +174,6 @@ const (
 	On           Power = "on"
 	Changing     Power = "changing"
 	Off          Power = "off"
-)
-
-// Replacement is the node in the place of a leaving donor.
-type Replacement string
-
-const (
-	NoReplacement      Replacement = ""        // no replacement is needed, or no longer
-	ReplacementWanted  Replacement = "wanted"  // the pool's capacity does not include the node yet
-	ReplacementAwaited Replacement = "awaited" // the pool's capacity includes the node, and the node is not Ready
-	ReplacementReady   Replacement = "ready"
-	ReplacementLate    Replacement = "late" // the wait has exceeded its timeout
 )
 
 // Pod is the state of the pod on the donor.
@@ -273,9 +235,9 @@ const (
 // isHeld reports whether the capture holds the donor.
 func (f Facts) isHeld() bool { return f.Hold.Lock == Ours || f.Hold.Recorded }
 
-// LeavesDisk reports whether the record says that the donor returns, or is removed: neither its disk nor the copy matters until
-// the donor is released.
-func (f Facts) LeavesDisk() bool { return f.isHeld() && (f.Hold.Returning || f.Leaving.Decided) }
+// LeavesDisk reports whether the record says that the donor returns: neither its disk nor the copy matters until the donor is
+// released.
+func (f Facts) LeavesDisk() bool { return f.isHeld() && f.Hold.Returning }
 
 // PodMatters reports whether the pod on the donor can change the decision: not between the proof and the copy, and no more once
 // the record says that the disk is not needed.
@@ -307,7 +269,7 @@ func (f Facts) LeftoversMatter() bool {
 
 // isFinishing reports whether a successful capture only checks for leftovers.
 func (f Facts) isFinishing() bool {
-	return f.Promotion.Recipe == RecipeHere && f.Image.Snapshot != Deleting && !f.Promotion.MustRetire && !f.Promotion.MustScaleOut
+	return f.Promotion.Recipe == RecipeHere && f.Image.Snapshot != Deleting && !f.Promotion.MustRetire
 }
 
 // MustBoot reports whether the donor must boot before it serves. The donor must leave the boot of the order, or its
@@ -320,8 +282,5 @@ func (f Facts) IsOrdered() bool { return f.Disk.Touched || f.Donor.MustLeaveBoot
 // isBack reports whether the donor is Ready in another boot than the recorded boot.
 func (f Facts) isBack() bool { return f.Donor.Node == NodeReady && f.Donor.Rebooted }
 
-// needsDisk reports whether a copy still needs the donor's disk unchanged. The disk of a leaving donor goes with the
-// instance: only a complete copy suffices.
-func (f Facts) needsDisk() bool {
-	return f.Image.Snapshot == Pending || f.Image.Snapshot == Taken && f.mustRemove()
-}
+// needsDisk reports whether a copy still needs the donor's disk unchanged.
+func (f Facts) needsDisk() bool { return f.Image.Snapshot == Pending }

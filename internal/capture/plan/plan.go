@@ -24,10 +24,9 @@ var onward Decision
 
 // course is the whole course, from the goal backwards.
 var course = []stage{
-	{"the pool grows by the donor", func(f Facts) bool { return f.Growth.Awaited }, []part{grow}},
 	{"a capture that has failed, or is deleted, returns the donor and leaves nothing behind", Facts.ends, []part{endHold, endTrial, removeLeftovers}},
 	{"a lost record ends the capture", func(f Facts) bool { return f.Unrecorded }, []part{loseRecord}},
-	{"a donor whose disk is not needed returns, or is removed", Facts.LeavesDisk, []part{awaitReturn, endHold}},
+	{"a donor whose disk is not needed returns", Facts.LeavesDisk, []part{awaitReturn, endHold}},
 	{"a version is tried and promoted", Facts.hasVersion, []part{endHold, completeVersion, endAttempt, keepRecipe, tryVersion, promote, finish}},
 	{"a copy becomes a version, after the donor", Facts.hasCopy, []part{checkCopy, awaitCopy, endHold, publish}},
 	{"an ordered disk is generalized and copied", Facts.MustBoot, []part{checkDisk, believe, copyProven, generalize}},

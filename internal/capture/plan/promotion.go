@@ -14,7 +14,7 @@ func keepRecipe(f Facts) Decision {
 	return onward
 }
 
-// promote lets the recipe name the version, and then retires versions and grows the pool.
+// promote lets the recipe name the version, and then retires versions.
 func promote(f Facts) Decision {
 	elsewhere := f.Promotion.Recipe == RecipeElsewhere
 	switch {
@@ -28,8 +28,6 @@ func promote(f Facts) Decision {
 		return do(Promote)
 	case f.Promotion.MustRetire:
 		return do(Retire)
-	case f.Promotion.MustScaleOut:
-		return do(ScaleOut)
 	}
 	return onward
 }

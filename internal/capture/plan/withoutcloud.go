@@ -8,7 +8,7 @@ func WithoutCloud(f Facts) Decision {
 	switch {
 	case f.Donor.Patch == PatchUnderWay:
 		return do(PatchDonor) // needs the cluster alone
-	case f.Hold.Lock != Ours || f.Hold.CordonRestored || f.Donor.Node != NodeReady || f.mustRemove() || f.Leaving.Added && (f.Failed || f.Deleting):
+	case f.Hold.Lock != Ours || f.Hold.CordonRestored || f.Donor.Node != NodeReady:
 		return wait(ForCloud)
 	case f.MustBoot():
 		if f.Hold.Returning && f.Donor.Rebooted {

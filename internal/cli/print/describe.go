@@ -296,9 +296,6 @@ func failureOf(p *v1alpha1.Prototype) [][2]string {
 		rows = append(rows, [2]string{"The cloud says", f.CloudError})
 	}
 	donor := letGo(p)
-	if p.Spec.AwaitsDonor() {
-		donor = "no node joined"
-	}
 	if d := p.Status.Donor; d == nil || d.ReservedAt == nil {
 		donor = "never touched"
 	} else if p.Spec.Settings.CopiesDonor() {

@@ -36,10 +36,7 @@ func (v *Live) Close(progress Progress, now time.Time) {
 func (v *Live) block(progress Progress, now time.Time) []string {
 	var lines []string
 	if p := progress.Prototype; p != nil {
-		title, donor := fmt.Sprintf("Capturing version %s of pool %s", p.Spec.Version, p.Spec.Pool), "from "+p.Spec.DonorName()
-		if !p.Spec.AwaitsDonor() {
-			donor = "from node " + shortNode(p.Spec.Donor.NodeName, "")
-		}
+		title, donor := fmt.Sprintf("Capturing version %s of pool %s", p.Spec.Version, p.Spec.Pool), "from node "+shortNode(p.Spec.Donor.NodeName, "")
 		if len(title)+1+len(donor) > narrow {
 			lines = append(lines, v.style.paint(bold, title), "  "+donor)
 		} else {

@@ -17,10 +17,7 @@ func Success(w io.Writer, p *v1alpha1.Prototype, now time.Time) error {
 	if away, _ := OutOfService(p, now); away != "" {
 		message := "was out of service for " + away
 		if p.Status.Donor != nil && p.Status.Donor.State == v1alpha1.DonorRemoved {
-			message = fmt.Sprintf("was removed %s after the drain and is replaced", away)
-			if p.Spec.AddsDonor() {
-				message = fmt.Sprintf("was removed %s after the drain, so that the pool has its former size", away)
-			}
+			message = fmt.Sprintf("was removed %s after the drain", away)
 		}
 		if p.Spec.Settings.CopiesDonor() {
 			message = "stayed in service" + frozenClause(p)
@@ -69,9 +66,6 @@ func Failure(p *v1alpha1.Prototype, touched bool, now time.Time) string {
 	if !touched {
 		return fmt.Sprintf("cannot capture %s; nothing was changed (see Prototype %s):\n  %s", p.Spec.DonorName(), p.Name, text)
 	}
-	if p.Spec.AwaitsDonor() {
-		return fmt.Sprintf("the growth of pool %s by a node failed; the pool has its former size (see Prototype %s):\n  %s", p.Spec.Pool, p.Name, text)
-	}
 	where := "the node was " + letGo(p)
 	if away, still := OutOfService(p, now); still {
 		where = "the node is still out of service"
@@ -97,16 +91,10 @@ func GoOn(p *v1alpha1.Prototype, now time.Time) string {
 
 // CaptureCommand is the command that begins or continues the capture.
 func CaptureCommand(p *v1alpha1.Prototype) string {
-	if p.Spec.AddsDonor() {
-		return fmt.Sprintf("kamino capture --pool %s --pioneer=Grow", p.Spec.Pool)
-	}
 	return "kamino capture " + p.Spec.Donor.NodeName
 }
 
 func stopWords(p *v1alpha1.Prototype) string {
-	if p.Spec.AddsDonor() {
-		return "removes the new node first"
-	}
 	if p.Spec.Settings.CopiesDonor() {
 		return "the node stays in service"
 	}

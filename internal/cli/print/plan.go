@@ -63,15 +63,9 @@ func planLines(plan Plan) []string {
 	}
 	if p := spec.Pioneer; p != nil {
 		s, verb := p.Defaulted(), "drain node "+spec.Donor.NodeName
-		if spec.AddsDonor() {
-			verb = "cordon and inspect the new node as it registers"
-		}
 		add("%s, install %s, reboot the node, and watch the node in service for %s", verb, patchWords[s.Patches], wording.Duration(s.Soak.Duration))
 	}
 	for _, message := range disruption(plan) {
-		add("%s", message)
-	}
-	for _, message := range removalSentences(plan.Removal, spec.Donor.NodeName, spec.Pool) {
 		add("%s", message)
 	}
 	if n := len(plan.Evicts); n > 0 {
@@ -92,9 +86,6 @@ func planLines(plan Plan) []string {
 	if len(plan.Retires) > 0 {
 		add("retire %s", strings.Join(plan.Retires, ", "))
 	}
-	if n := spec.Settings.Recipe.NewNodes; n > 0 {
-		add("grow the pool by %s", wording.Count(int(n), "node"))
-	}
 	if plan.ImageLimitWarning != "" {
 		lines = append(lines, "Captures will soon be refused: "+plan.ImageLimitWarning)
 	}
@@ -110,8 +101,6 @@ func disruption(plan Plan) []string {
 	case spec.Settings.CopiesDonor():
 		return []string{fmt.Sprintf("copy the disk of node %s of pool %s while the node stays in service%s", spec.Donor.NodeName, spec.Pool,
 			chosen(plan.Method))}
-	case spec.AddsDonor():
-		return nil
 	}
 	return []string{fmt.Sprintf("take node %s of pool %s out of service, for at most %s without a snapshot", spec.Donor.NodeName, spec.Pool,
 		wording.Duration(spec.Settings.Defaulted().OutOfService.Deadline.Duration)) + chosen(plan.Method)}
@@ -190,14 +179,6 @@ func changing(plan Plan) (lines []string) {
 		add("%s", irreversibleParts(c, copied != ""))
 	}
 	return lines
-}
-
-// removalSentences describes the cost of a donor that does not return; empty if the donor returns.
-func removalSentences(d *admission.RemovalCost, node, pool string) []string {
-	if d == nil {
-		return nil
-	}
-	return d.Sentences(node, pool)
 }
 
 // because is the evidence for the way in which nodes join, in brackets; empty without a detection.

@@ -318,14 +318,13 @@ func captureLines(p PoolPlan) []string {
 
 // donorSentences describe what happens to the donor and its pool, with the reason for the method.
 func donorSentences(p PoolPlan) []string {
-	removal := removalSentences(p.Removal, p.Donor, p.Pool)
 	switch {
 	case p.Copy != nil:
 		return copySentences(p.Copy, p.Donor, p.Pool, p.Method, p.Estimate.Bill)
 	case p.Method.Why != "":
-		return append([]string{"take the node out of service" + chosen(p.Method)}, removal...)
+		return []string{"take the node out of service" + chosen(p.Method)}
 	}
-	return removal
+	return nil
 }
 
 // Duration is the expected duration of a capture, in sentences.

@@ -111,8 +111,6 @@ type ReturnedNode struct {
 	Node   string          `json:"node"`
 	Holder v1alpha1.Holder `json:"holder"`
 	DryRun bool            `json:"dryRun"`
-	// WillBeRemoved is true if Kamino deletes the node instead.
-	WillBeRemoved bool `json:"willBeRemoved,omitempty"`
 	// NodeOnly is true if the instance does not change.
 	NodeOnly bool `json:"nodeOnly,omitempty"`
 	// State of the node at the last read; empty for a dry run.
@@ -129,11 +127,6 @@ func Returned(w io.Writer, format output.Format, r ReturnedNode) error {
 	case r.DryRun && r.NodeOnly:
 		text = fmt.Sprintf("Dry run: nothing is changed.\nKamino would delete the reservation and its annotations from node %s, and uncordon the node. "+
 			"The instance would not change.", r.Node)
-	case r.DryRun && r.WillBeRemoved:
-		text = fmt.Sprintf("Dry run: nothing is changed.\nKamino would take node %s from %s and delete the node, instance, "+
-			"snapshot and pod: the node cannot rejoin.", r.Node, r.Holder)
-	case r.State == v1alpha1.DonorRemoved:
-		text = fmt.Sprintf("Node %s and its instance are deleted: the node could not rejoin.", r.Node)
 	case r.DryRun:
 		text = fmt.Sprintf("Dry run: nothing is changed.\nKamino would release node %s from %s: start the instance if stopped, "+
 			"delete snapshot and pod, unprotect and uncordon the node.", r.Node, r.Holder)
@@ -175,16 +168,13 @@ func donorIs(p *v1alpha1.Prototype) string {
 	return "is back in service"
 }
 
-// removed reports a donor that does not return and is gone.
+// removed reports a donor that an earlier version of Kamino removed.
 func removed(p *v1alpha1.Prototype) bool {
 	return p.Status.Donor != nil && p.Status.Donor.State == v1alpha1.DonorRemoved
 }
 
 // letGo describes the donor after a failed capture, as far as known.
 func letGo(p *v1alpha1.Prototype) string {
-	if p.Spec.AddsDonor() {
-		return "removed, so that the pool has its former size"
-	}
 	if removed(p) {
 		return "removed, because the node could not rejoin"
 	}
@@ -193,13 +183,7 @@ func letGo(p *v1alpha1.Prototype) string {
 
 // LetGoFirst describes the donor's release in a deleted capture.
 func LetGoFirst(p *v1alpha1.Prototype) string {
-	if p.Spec.AddsDonor() {
-		return "drained and removed"
-	}
-	switch {
-	case p.Spec.ReplacesDonor():
-		return "returned to service, or removed if its disk was changed"
-	case p.Spec.Settings.CopiesDonor():
+	if p.Spec.Settings.CopiesDonor() {
 		return "released, and stays in service"
 	}
 	return "returned to service"

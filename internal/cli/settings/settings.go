@@ -195,18 +195,3 @@ func set(into map[string]any, v Value) {
 	}
 	set(inner, Value{Path: rest, Value: v.Value})
 }
-
-// SetPioneer puts the flag --pioneer into the settings. Empty means that the flag is not given.
-func (c *Capture) SetPioneer(node string) error {
-	switch v1alpha1.PioneerNode(node) {
-	case "":
-	case v1alpha1.PioneerTake, v1alpha1.PioneerGrow:
-		if c.Pioneer == nil {
-			c.Pioneer = &v1alpha1.PioneerSettings{}
-		}
-		c.Pioneer.Node = v1alpha1.PioneerNode(node)
-	default:
-		return fmt.Errorf("--pioneer %q is unknown: use Take or Grow", node)
-	}
-	return nil
-}

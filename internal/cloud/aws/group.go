@@ -100,44 +100,6 @@ func inStandby(lifecycle string) bool {
 	return lifecycle == string(types.LifecycleStateStandby) || lifecycle == string(types.LifecycleStateEnteringStandby)
 }
 
-// SetCapacity implements cloud.PoolProvider. The request has the absolute size: two concurrent requests add a single
-// node.
-func (p *PoolProvider) SetCapacity(ctx context.Context, id cloud.PoolID, from, to int64) error {
-	ref, err := parsePool(id)
-	if err != nil {
-		return err
-	}
-	ctx = cloud.WithoutReadCache(ctx)
-	r, err := p.recipe(ctx, ref)
-	if err != nil {
-		return err
-	}
-	switch now := capacityOf(r.group); {
-	case now != from:
-		return &cloud.Error{Kind: cloud.Conflict, Op: "grow", Resource: ref.String(),
-			Message: fmt.Sprintf("the group has %d nodes, not %d: another client changed the size", now, from)}
-	case to <= from:
-		return &cloud.Error{Kind: cloud.Invalid, Op: "grow", Resource: ref.String(),
-			Message: fmt.Sprintf("the new size %d is not above the current size %d: Kamino only grows pools", to, from)}
-	}
-	if err := p.refuseWrite(ctx, "grow", ref, r); err != nil {
-		return err
-	}
-	desired := to - standbyCount(r.group)
-	if most := int64(sdk.ToInt32(r.group.MaxSize)); desired > most {
-		return atMaximum(ref, most).Error("grow", ref.String())
-	}
-	_, err = p.autoScaling(ref.region).SetDesiredCapacity(ctx, &autoscaling.SetDesiredCapacityInput{
-		AutoScalingGroupName: sdk.String(ref.name),
-		DesiredCapacity:      sdk.Int32(int32(desired)), //nolint:gosec // at most MaxSize, an int32
-	})
-	return fail("grow", ref, err)
-}
-
-func atMaximum(ref group, most int64) cloud.Refusal {
-	return cloud.Refuse(cloud.PoolAtMaximum, fmt.Sprintf("%s cannot grow by one: the maximum size of %d is reached", ref, most), "raise the maximum size")
-}
-
 // Reasons of refusals of groups.
 const (
 	reasonKops       = "KopsManaged"
@@ -356,11 +318,7 @@ func (p *PoolProvider) PreflightRecipe(ctx context.Context, spec cloud.Preflight
 		return nil, err
 	}
 	found = append(found, ofDisks...)
-	desired, least, most := int64(sdk.ToInt32(r.group.DesiredCapacity)), int64(sdk.ToInt32(r.group.MinSize)), int64(sdk.ToInt32(r.group.MaxSize))
-	switch {
-	case spec.Grows && desired+1 > most:
-		found = append(found, atMaximum(ref, most))
-	case !spec.Grows && !spec.Copies && desired-1 < least:
+	if least := sdk.ToInt32(r.group.MinSize); !spec.Copies && sdk.ToInt32(r.group.DesiredCapacity) <= least {
 		found = append(found, cloud.Refuse(reasonMinimum,
 			fmt.Sprintf("%s is at the minimum size of %d instances, but the donor must leave service during the capture", ref, least),
 			"lower the minimum size, or grow the group by one"))

@@ -54,7 +54,7 @@ func deniedOfGroup(ctx context.Context, p *PoolProvider, ref group, r recipe, sp
 		found = append(found, permissionMissing(action, on))
 	}
 	wanted := slices.DeleteFunc(onGroup(p.capa), func(n need) bool {
-		return n.action == growAction && !spec.Grows || n.action == removeAction && !spec.Removes || spec.Copies && slices.Contains(holdActions, n.action)
+		return n.action == growAction || n.action == removeAction || spec.Copies && slices.Contains(holdActions, n.action)
 	})
 	reader := permissionReader{p.account}
 	if all, err := reader.check(ctx, ref.region, string(ref.pool()), tagsOfGroup(r.group), wanted); err == nil {

@@ -64,6 +64,9 @@ func readToken(op string, id cloud.InstanceID, token string) (s groupState, err 
 	return s, nil
 }
 
+// CapturesInPlace implements cloud.PoolProvider.
+func (p *PoolProvider) CapturesInPlace() bool { return true }
+
 // Protection implements cloud.PoolProvider. The token is empty for an instance without a group.
 func (p *PoolProvider) Protection(ctx context.Context, id cloud.InstanceID) (cloud.Protection, error) {
 	ref, err := parseInstance(id)

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v8"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
@@ -284,28 +283,4 @@ func confidential(on fmt.Stringer) cloud.Refusal {
 	return cloud.Refuse(cloud.DiskUnsupported,
 		fmt.Sprintf("%s runs confidential VMs; a confidential disk is bound to a single VM and cannot become an image", on),
 		"leave the pool out")
-}
-
-// SetCapacity implements cloud.PoolProvider. The write is conditional on the model, so that a concurrent autoscaler wins.
-func (p *PoolProvider) SetCapacity(ctx context.Context, id cloud.PoolID, from, size int64) error {
-	s, err := parsePool(id)
-	if err != nil {
-		return err
-	}
-	model, err := p.modelToWrite(ctx, s)
-	if err != nil {
-		return err
-	}
-	if now := capacityOf(model); now != from {
-		return &cloud.Error{Kind: cloud.Conflict, Op: "grow", Resource: s.String(),
-			Message: fmt.Sprintf("the pool has %d nodes, not %d: another client changed the size", now, from)}
-	}
-	if size <= from {
-		return &cloud.Error{Kind: cloud.Invalid, Op: "grow", Resource: s.String(),
-			Message: fmt.Sprintf("the new size %d is not above the current size %d: Kamino only grows pools", size, from)}
-	}
-	sku := value(model.SKU)
-	return p.write(ctx, "grow", s, model, armcompute.VirtualMachineScaleSetUpdate{SKU: &armcompute.SKU{
-		Name: sku.Name, Tier: sku.Tier, Capacity: to.Ptr(size),
-	}})
 }

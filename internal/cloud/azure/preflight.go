@@ -12,7 +12,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/imageversion"
 )
 
-// PreflightRecipe implements cloud.PoolProvider with two requests, and two more for a donor that does not return.
+// PreflightRecipe implements cloud.PoolProvider with two requests.
 func (p *PoolProvider) PreflightRecipe(ctx context.Context, spec cloud.PreflightSpec) ([]cloud.Refusal, error) {
 	s, err := parsePool(spec.Pool)
 	if err != nil {
@@ -30,8 +30,7 @@ func (p *PoolProvider) PreflightRecipe(ctx context.Context, spec cloud.Preflight
 	if refusal != nil {
 		found = append(found, *refusal)
 	}
-	leaving, err := p.refuseRemoval(ctx, s, model, spec)
-	return append(found, leaving...), err
+	return found, nil
 }
 
 // preflight is a preflight of a disk in progress.

@@ -22,6 +22,9 @@ const (
 	protectionPause    = 400 * time.Millisecond
 )
 
+// CapturesInPlace implements cloud.PoolProvider.
+func (p *PoolProvider) CapturesInPlace() bool { return true }
+
 // Protection implements cloud.PoolProvider. With scale-in protection a scale set changes an instance only by its upgrade
 // policy, and such pools are refused.
 func (p *PoolProvider) Protection(ctx context.Context, id cloud.InstanceID) (cloud.Protection, error) {

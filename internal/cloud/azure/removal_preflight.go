@@ -18,45 +18,6 @@ import (
 // locksVersion is the API version of management locks.
 const locksVersion = "2020-05-01"
 
-// refuseRemoval returns the obstacles to removing the donor, and to growing the pool first, in up to two requests. Facts
-// that the credential may not read are left out.
-func (p *PoolProvider) refuseRemoval(ctx context.Context, s scaleSet, model armcompute.VirtualMachineScaleSet,
-	spec cloud.PreflightSpec) ([]cloud.Refusal, error) {
-	var found []cloud.Refusal
-	if spec.Removes {
-		refusal, err := p.refusePermissions(ctx, s, actionsFor(cloud.ForRemoval, "pool"))
-		if err != nil {
-			return nil, err
-		}
-		if refusal != nil {
-			found = append(found, *refusal)
-		}
-		locked, err := p.refuseLocks(ctx, spec.Instance)
-		if err != nil {
-			return nil, err
-		}
-		found = append(found, locked...)
-	}
-	if !spec.Grows {
-		return found, nil
-	}
-	if most := mostInstances(model); capacityOf(model) >= most {
-		return append(found, cloud.Refuse(cloud.PoolAtMaximum, fmt.Sprintf("%s has %d instances, but Azure's limit is %d", s, capacityOf(model), most),
-			"capture without growth with settings.donor.growFirst: false, or use a smaller pool")), nil
-	}
-	spent, err := p.refuseCores(ctx, s, model, false, "capture without growth with settings.donor.growFirst: false, or ask Azure for a larger quota")
-	return append(found, spent...), err
-}
-
-// mostInstances returns the largest size of a scale set: 100 in a single placement group, else 1000. Source: Azure,
-// "Working with large Virtual Machine Scale Sets".
-func mostInstances(model armcompute.VirtualMachineScaleSet) int64 {
-	if model.Properties != nil && value(model.Properties.SinglePlacementGroup) {
-		return 100
-	}
-	return 1000
-}
-
 // lockList holds the used fields of Resource Manager's list of locks.
 type lockList struct {
 	Value []struct {
@@ -68,17 +29,8 @@ type lockList struct {
 	} `json:"value"`
 }
 
-// refuseLocks returns management locks on the instance or above, because a lock of any level prevents the deletion.
-// Sources: Resource Manager, Management Locks, List By Scope; "Lock your resources to protect your infrastructure".
-func (p *PoolProvider) refuseLocks(ctx context.Context, id cloud.InstanceID) ([]cloud.Refusal, error) {
-	ref, err := parseInstance(id)
-	if err != nil {
-		return nil, err
-	}
-	return p.refuseLocksOn(ctx, string(ref.pool())+"/virtualMachines/"+ref.number, ref.String())
-}
-
-// refuseLocksOn returns management locks on the scope or above, which prevent the deletion of what.
+// refuseLocksOn returns management locks on the scope or above, because a lock of any level prevents the deletion of what. Sources:
+// Resource Manager, Management Locks, List By Scope; "Lock your resources to protect your infrastructure".
 func (p *PoolProvider) refuseLocksOn(ctx context.Context, scope, what string) ([]cloud.Refusal, error) {
 	ref := text(what)
 	client, err := arm.NewClient("kamino", "v1.0.0", p.credential, p.options)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"reflect"
-	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -112,15 +111,6 @@ func (o object) replicasElsewhere() string {
 		return "another client"
 	}
 	return by
-}
-
-// refuseSize returns the reason against a new size: the provider for Azure overwrites the replicas with the scale set's
-// size. A group has its own size. Source: CAPZ, MachinePoolScope.ReconcileReplicas.
-func refuseSize(pool object) []cloud.Refusal {
-	by := pool.replicasElsewhere()
-	kind, _ := machinePoolKindOf(pool.reference(pathInfrastructure...).GroupKind)
-	return refuse(by != "" && !kind.grouped, nil, cloud.SizeManagedElsewhere, "capture donors that return, or remove "+annotationReplicas+"",
-		"the replicas of %s are managed by %s, which overwrites other changes", pool, by)
 }
 
 // overlay returns the merge patch from one part of an object to another.
@@ -234,57 +224,6 @@ func (r *clusterAccess) machinePoolsOf(ctx context.Context) ([]object, error) {
 		return nil, nil
 	}
 	return all, err
-}
-
-// reduceMachinePool reduces a MachinePool's replicas for a Machine whose deletion waits. Another removal must end
-// first, because the pool records only the last removal.
-func (r removal) reduceMachinePool(ctx context.Context, of, name string) error {
-	pool, err := r.kube.get(ctx, core(kindPool), of)
-	if err = r.confirmMissing(ctx, opRemove, err); cloud.Is(err, cloud.NotFound) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	by := pool.GetAnnotations()[annotationPlace]
-	if by == name {
-		return nil
-	}
-	machines, err := r.kube.list(ctx, core(kindMachine), r.ofCluster())
-	if err != nil {
-		return err
-	}
-	if by != "" && slices.ContainsFunc(machines, func(m object) bool { return m.GetAnnotations()[annotationRemoving] == by }) {
-		return &cloud.Error{Kind: cloud.Conflict, Op: opRemove, Resource: pool.String(),
-			Message: "another Machine of the pool is being removed: wait until the removal ends"}
-	}
-	_, err = r.kube.patch(ctx, opRemove, pool, oneReplicaLess(pool, map[string]any{annotationPlace: name}))
-	return err
-}
-
-// removalAnnotations returns the annotations that delay a Machine's deletion until the replicas are reduced. annotationDelete makes
-// Cluster API and the provider choose the Machine first. After a move, such a Machine exists without a deletion.
-func (r removal) removalAnnotations(ctx context.Context, m object, name string) (map[string]any, error) {
-	begin := map[string]any{annotationRemoving: name, annotationHook: "", annotationDelete: ""}
-	owner := m.controller()
-	if owner == nil || owner.Kind != kindPool {
-		return begin, nil
-	}
-	v, err := r.view(ctx, ref{m.GetNamespace(), machinePools, owner.Name}.pool())
-	if cloud.Is(err, cloud.NotFound) { // with the pool the place is gone too
-		return begin, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	found := slices.Concat(v.refusalsToWrite(), refuseSize(v.pool))
-	if !v.known {
-		found = append(found, v.unknown())
-	}
-	for _, refusal := range found {
-		return nil, refusal.Error(opRemove, m.String())
-	}
-	return begin, nil
 }
 
 // contentOf returns kind and content of the object that is made from a named object. A template contains both. A MachinePool

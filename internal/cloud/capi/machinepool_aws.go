@@ -23,15 +23,11 @@ var awsPool = machinePoolKind{
 
 var pathLaunchTemplate = []string{"spec", "awsLaunchTemplate"}
 
-// awsRolls returns the reasons why CAPA would replace instances, or why a donor cannot be protected. CAPA starts an instance
-// refresh at a new image, and writes its replicas over the desired capacity. Without the feature gate there are no Machines.
+// awsRolls returns the reasons why CAPA would replace instances. CAPA starts an instance refresh at a new image. Without the feature gate there are no Machines.
 // Source: CAPA, AWSMachinePoolReconciler.reconcileNormal, autoscaling.UpdateASG.
-func awsRolls(pool, factory object, _ featureGateState) []cloud.Refusal {
+func awsRolls(_, factory object, _ featureGateState) []cloud.Refusal {
 	found := refuse(!factory.truth("spec", "refreshPreferences", "disable"), nil, cloud.NodesWouldBeReplaced, "set spec.refreshPreferences.disable to true",
 		"CAPA would start an instance refresh at every new image of %s, and replace all instances", factory)
-	found = refuse(pool.replicasElsewhere() == "", found, cloud.SizeManagedElsewhere,
-		"let another tool manage the replicas, such as the cluster autoscaler for AWS, and set the annotation "+annotationReplicas,
-		"CAPA overwrites the group's size with the replicas of %s, so the group would replace a donor in standby", pool)
 	return refuse(factory.text("status", "infrastructureMachineKind") == "", found, cloud.PoolUnsupported, "start CAPA with "+gatesOfMachinePools,
 		"CAPA made no Machines for the instances of %s", factory)
 }

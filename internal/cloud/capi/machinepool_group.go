@@ -4,13 +4,12 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
 // A MachinePool may be a group of the cloud, which replaces stopped and missing instances. So Kamino writes the image to the
-// provider's object, and protects, removes and grows in the group, as without Cluster API.
+// provider's object, as without Cluster API.
 
 // inGroups performs the actions in the groups.
 type inGroups struct{ *clusterAccess }
@@ -67,79 +66,6 @@ func (r *clusterAccess) grouped(m object) bool {
 		}
 	}
 	return false
-}
-
-// betweenTokens separates the Machine's token from the instance's token in its group.
-const betweenTokens = ";"
-
-func joinTokens(machine, group string) string {
-	if machine == cloud.TokenUnprotected && group == cloud.TokenUnprotected {
-		return cloud.TokenUnprotected
-	}
-	return machine + betweenTokens + group
-}
-
-// splitToken splits a token. group is empty without a group.
-func splitToken(token string) (machine, group string) {
-	if token == cloud.TokenUnprotected {
-		return cloud.TokenUnprotected, cloud.TokenUnprotected
-	}
-	machine, group, _ = strings.Cut(token, betweenTokens)
-	return machine, group
-}
-
-// protectionOf combines the protection of a Machine and of its instance in a group. A missing instance has only the Machine's
-// protection.
-func (r inGroups) protectionOf(ctx context.Context, id cloud.InstanceID, of cloud.Protection) (cloud.Protection, error) {
-	in, err := r.groups.Protection(ctx, id)
-	switch {
-	case cloud.Is(err, cloud.NotFound), err == nil && in.Token == "":
-		return of, nil
-	case err != nil:
-		return cloud.Protection{}, err
-	}
-	return cloud.Protection{Protected: of.Protected && in.Protected, Token: joinTokens(of.Token, in.Token), Lasts: true}, nil
-}
-
-// protect protects a Machine's instance in its group, or removes the protection. Without a group hold does nothing.
-func (r inGroups) protect(ctx context.Context, op string, id cloud.InstanceID, token string) error {
-	_, inGroup := splitToken(token)
-	if inGroup == "" || token == cloud.TokenUnprotected && r.groups.IsEmpty() {
-		return nil
-	}
-	if err := r.requireNotMoved(ctx, op); err != nil {
-		return err
-	}
-	m, err := r.machineOf(cloud.WithoutReadCache(ctx), op, id)
-	switch {
-	case err != nil:
-		return err
-	case r.grouped(m) && op == opProtect:
-		return r.groups.ProtectFromScaleIn(ctx, id, inGroup)
-	case r.grouped(m):
-		return r.groups.Unprotect(ctx, id, inGroup)
-	case token == cloud.TokenUnprotected:
-		return nil
-	}
-	return &cloud.Error{Kind: cloud.Invalid, Op: op, Resource: string(id),
-		Message: fmt.Sprintf("the token %q is for an instance in a group, but the instance is in no group", token[:min(len(token), cloud.MaxToken)])}
-}
-
-// removeFromGroup terminates an instance in its group, and then releases the Machine. The Machine stays while the
-// instance exists, because the Machine is the record of the instance.
-func (r removal) removeFromGroup(ctx context.Context, id cloud.InstanceID, m object) (cloud.State, error) {
-	if state, err := r.groups.EnsureRemoved(ctx, id); err != nil || state != cloud.Absent {
-		return state, err
-	}
-	if m.is(annotationHook) || !m.is(annotationRemoving) {
-		if err := r.removeHook(ctx, m); err != nil {
-			return cloud.Absent, err
-		}
-	}
-	if !m.deleting() {
-		return cloud.Deleting, r.kube.remove(ctx, opRemove, m)
-	}
-	return cloud.Deleting, nil
 }
 
 // preflight appends the obstacles in the group.

@@ -28,22 +28,11 @@ const (
 
 	annotationPaused  = "cluster.x-k8s.io/paused"
 	annotationSkip    = "cluster.x-k8s.io/skip-remediation"
-	annotationDelete  = "cluster.x-k8s.io/delete-machine"
 	annotationMaxSize = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size"
-
-	// annotationHook delays the deletion of a Machine, before the drain, until the annotation is removed.
-	annotationHook = "pre-drain.delete.hook.machine.cluster.x-k8s.io/kamino"
-	// annotationTerminate delays the deletion of a Machine without a Node, which Cluster API does not drain.
-	annotationTerminate = "pre-terminate.delete.hook.machine.cluster.x-k8s.io/kamino"
 )
 
 // Annotations of this package.
 const (
-	// annotationRemoving on a Machine is the progress of a removal with reduced replicas.
-	annotationRemoving = "kamino.dev/removing"
-	// annotationPlace on a pool is the value of annotationRemoving of the last Machine whose place was removed. The same
-	// write reduces the replicas.
-	annotationPlace = "kamino.dev/place-of"
 	// annotationVersion and annotationPool on a template name version and pool of the copy.
 	annotationVersion = "kamino.dev/version"
 	annotationPool    = "kamino.dev/pool"

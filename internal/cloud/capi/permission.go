@@ -41,7 +41,6 @@ func rights(kinds ...string) []right {
 	all := []right{
 		need("clusters", "get", ""), need("machinedeployments", readVerbs+" patch", ""), need("machinesets", readVerbs+" patch", ""),
 		need("machines", readVerbs+" patch", ""), need("clusters", "patch", forTopology), need(resourceClasses, "get", forTopology),
-		need("machines", "delete", cloud.ForRemoval),
 		{group: coreGroup, resource: machinePools, verbs: strings.Fields(readVerbs), pools: true},
 	}
 	for _, kind := range kinds {
@@ -211,36 +210,21 @@ func (r *PoolProvider) PreflightRecipe(ctx context.Context, spec cloud.Preflight
 		return nil, err
 	}
 	found := append(v.refusals(), v.pending()...)
-	if spec.Grows || spec.Removes {
-		found = append(found, v.topology.refuseReplicas(v.ref)...)
-	}
-	purposes := []string{""}
-	if spec.Removes {
-		purposes = append(purposes, cloud.ForRemoval)
-	}
-	lack, err := r.refuseRights(ctx, v, purposes...)
+	lack, err := r.refuseRights(ctx, v, "")
 	if err != nil {
 		return nil, err
 	}
-	if found, err = r.refuseMachine(ctx, append(found, lack...), v, spec); err != nil {
+	if found, err = r.refuseMachine(ctx, append(found, lack...), spec); err != nil {
 		return nil, err
-	}
-	if spec.Grows || spec.Removes {
-		found = append(found, refuseSize(v.pool)...)
 	}
 	if v.group != nil {
 		return r.inGroups().preflight(ctx, v, spec, found)
-	}
-	if most := v.pool.maxSize(); spec.Grows && most > 0 && v.pool.replicas() >= most {
-		found = append(found, cloud.Refuse(cloud.PoolAtMaximum,
-			fmt.Sprintf("%s cannot grow: the pool has %d of %d nodes that the annotation %s allows", v.ref, v.pool.replicas(), most, annotationMaxSize),
-			"raise the limit, or capture when the pool is smaller"))
 	}
 	return found, nil
 }
 
 // refuseMachine appends the reasons why an instance's Machine cannot be a donor.
-func (r *clusterAccess) refuseMachine(ctx context.Context, found []cloud.Refusal, v poolView, spec cloud.PreflightSpec) ([]cloud.Refusal, error) {
+func (r *clusterAccess) refuseMachine(ctx context.Context, found []cloud.Refusal, spec cloud.PreflightSpec) ([]cloud.Refusal, error) {
 	m, err := r.machineOf(ctx, "read", spec.Instance)
 	switch {
 	case cloud.Is(err, cloud.NotFound):
@@ -250,27 +234,6 @@ func (r *clusterAccess) refuseMachine(ctx context.Context, found []cloud.Refusal
 		return nil, err
 	case m.deleting():
 		return append(found, cloud.Refuse(reasonElsewhere, m.String()+" is being deleted", "choose another node")), nil
-	case spec.Removes && !r.grouped(m):
-		return r.refuseUnheld(ctx, found, v.cluster, v.pool, m)
 	}
 	return found, nil
-}
-
-// refuseUnheld appends the reasons why a Machine's deletion would not wait for the hook, or why the reduced replicas might
-// remove another Machine. Source: Cluster API, isDeleteNodeAllowed, which otherwise skips hooks.
-func (r *clusterAccess) refuseUnheld(ctx context.Context, found []cloud.Refusal, cluster, pool, m object) ([]cloud.Refusal, error) {
-	found = refuse(m.text("status", "nodeRef", "name") == "", found, reasonPending, "wait until the field is set",
-		"%s has no status.nodeRef, so Cluster API would not wait for the hook that protects the donor", m)
-	found = refuse(pool.GetKind() != kindPool && pool.pausedCondition() == nil, found, reasonPending,
-		"wait until the condition is set, or use Cluster API v1.9 or later",
-		"%s has no condition %s, so Kamino cannot see whether Cluster API has observed the object", pool, conditionPaused)
-	if cluster.text("spec", "controlPlaneRef", "name") != "" {
-		return found, nil
-	}
-	planes, err := r.kube.list(ctx, core(kindMachine), r.ofCluster()+","+labelControlPlane)
-	if err != nil {
-		return nil, err
-	}
-	return refuse(len(planes) == 0, found, reasonPending, "name the control plane in spec.controlPlaneRef",
-		"%s names no control plane and has no control plane Machine, so Cluster API would delete Machines before Kamino reduces the replicas", cluster), nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
@@ -181,50 +180,4 @@ func (v poolView) cautions() []cloud.Refusal {
 		fmt.Sprintf("a MachineHealthCheck replaces no machine of %s with an earlier template, "+
 			"because Cluster API does not remediate such machines with OnDelete", v.ref),
 		"after a promotion, monitor the running nodes by other means, or rebuild the nodes")}
-}
-
-// SetCapacity implements cloud.PoolProvider with a write that is conditional on the pool's resourceVersion.
-func (r *PoolProvider) SetCapacity(ctx context.Context, id cloud.PoolID, from, to int64) error {
-	return retryOnConflict(func() error { return r.setCapacity(cloud.WithoutReadCache(ctx), id, from, to) })
-}
-
-func (r *PoolProvider) setCapacity(ctx context.Context, id cloud.PoolID, from, to int64) error {
-	const op = "grow"
-	if err := r.requireNotMoved(ctx, op); err != nil {
-		return err
-	}
-	v, err := r.view(ctx, id)
-	if err != nil {
-		return err
-	}
-	if v.group != nil {
-		if err := v.mayGrow(op); err != nil {
-			return err
-		}
-		return r.groups.SetCapacity(ctx, v.group.ID, from, to)
-	}
-	switch now := v.pool.replicas(); {
-	case now != from:
-		return &cloud.Error{Kind: cloud.Conflict, Op: op, Resource: v.ref.String(),
-			Message: fmt.Sprintf("the pool has %d nodes, not %d: another client changed the size", now, from)}
-	case to <= from:
-		return &cloud.Error{Kind: cloud.Invalid, Op: op, Resource: v.ref.String(),
-			Message: fmt.Sprintf("the new size %d is not above the current size %d: Kamino only grows pools", to, from)}
-	}
-	if err := v.mayGrow(op); err != nil {
-		return err
-	}
-	_, err = r.kube.patch(ctx, op, v.pool, map[string]any{"spec": map[string]any{"replicas": to}})
-	return err
-}
-
-// mayGrow returns the reason against a larger pool.
-func (v poolView) mayGrow(op string) error {
-	for _, refusal := range slices.Concat(v.refusalsToWrite(), v.topology.refuseReplicas(v.ref), refuseSize(v.pool)) {
-		return refusal.Error(op, v.ref.String())
-	}
-	for _, late := range v.pending() {
-		return &cloud.Error{Kind: cloud.Conflict, Op: op, Resource: v.ref.String(), Code: late.Reason, Message: late.Message}
-	}
-	return nil
 }

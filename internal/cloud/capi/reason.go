@@ -26,17 +26,6 @@ func Reasons() []cloud.Reason {
 			Remedy: "end the pause when the reason for the pause is gone",
 		},
 		{
-			Name: reasonPending,
-			Means: "the donor does not return, and Cluster API would not wait for the hook; " +
-				"Cluster API waits only if the Machine has a Node and the Cluster has a control plane",
-			Remedy: "wait for the Machine's `status.nodeRef`; name the control plane in the Cluster's `spec.controlPlaneRef`",
-		},
-		{
-			Name:   reasonPending,
-			Means:  "the donor does not return, and Cluster API does not report whether the pool was observed, so Cluster API might remove another machine",
-			Remedy: "wait until the controllers have observed the pool, as shown by the condition `Paused` (v1.9 or later)",
-		},
-		{
 			Name: cloud.PoolUnsupported, Means: "Kamino cannot set the image of the pool's machine kind",
 			Remedy: "use AWSMachineTemplate, AzureMachineTemplate, AWSMachinePool or AzureMachinePool, or leave the pool out",
 		},
@@ -46,16 +35,12 @@ func Reasons() []cloud.Reason {
 			Remedy: "capture a node of the pool's version",
 		},
 		{
-			Name: reasonElsewhere, Means: "the instance has no Machine, so Cluster API would neither protect nor remove the instance",
+			Name: reasonElsewhere, Means: "the instance has no Machine, so Cluster API does not manage the instance",
 			Remedy: "choose a node of a Machine",
 		},
 		{
 			Name: cloud.PermissionMissing, Means: "the account in the management cluster lacks rights; the message names the rights and the purpose",
 			Remedy: "give the account the Role of `kamino manifests --management` (section Rights)",
-		},
-		{
-			Name: cloud.PoolAtMaximum, Means: "the pool must grow before the capture, but the autoscaler's annotation allows no more nodes",
-			Remedy: "raise `cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size`, or capture when the pool is smaller",
 		},
 		{
 			Name: cloud.PoolBeingDeleted, Means: "the pool or its Cluster is being deleted",
@@ -86,11 +71,6 @@ func Reasons() []cloud.Reason {
 				"or another source sets the image",
 			Remedy: "wait, or check the Cluster's condition `TopologyReconciled`",
 		},
-		{
-			Name:   cloud.SizeManagedElsewhere,
-			Means:  "the pool must grow or lose the donor, but the Cluster's topology sets the replicas; the topology controller would revert the change",
-			Remedy: "remove `spec.topology.workers.machineDeployments[].replicas`, as for the cluster autoscaler",
-		},
 	}, reasonsOfMachinePools...)
 	slices.SortFunc(all, func(a, b cloud.Reason) int { return strings.Compare(a.Name, b.Name) })
 	return all
@@ -110,12 +90,6 @@ var reasonsOfMachinePools = []cloud.Reason{
 			"gate `SkipMachinePoolModelReconciliation`, or let another tool manage the replicas (`cluster.x-k8s.io/replicas-managed-by`)",
 	},
 	{
-		Name:  cloud.SizeManagedElsewhere,
-		Means: "CAPA overwrites the size of the Auto Scaling group with the replicas, so the group would replace a donor in standby",
-		Remedy: "let another tool manage the group's size, such as the cluster autoscaler for AWS, " +
-			"and annotate the MachinePool with `cluster.x-k8s.io/replicas-managed-by`",
-	},
-	{
 		Name: cloud.PoolUnsupported, Means: "CAPA makes no Machines for the machine pool's instances, so Kamino cannot find the nodes",
 		Remedy: "start CAPA with the feature gates `MachinePool` and `MachinePoolMachines`",
 	},
@@ -126,11 +100,6 @@ var reasonsOfMachinePools = []cloud.Reason{
 	{
 		Name: reasonPending, Means: "the machine pool's object names another image than the group's launch template: CAPA has not applied the image yet",
 		Remedy: "wait, or check the condition `LaunchTemplateReady` of the AWSMachinePool",
-	},
-	{
-		Name:   cloud.SizeManagedElsewhere,
-		Means:  "the donor does not return, or the pool must grow first, but another tool manages the replicas and would overwrite the size",
-		Remedy: "capture donors that return, or remove `cluster.x-k8s.io/replicas-managed-by`",
 	},
 	{
 		Name: cloud.PoolNotCopyable, Means: "the separate Machine of a trial or workshop would differ from the machine pool's machines; the message names the fields",
@@ -161,6 +130,5 @@ func refusalsToWrite(cluster, pool object) []cloud.Refusal {
 	found := refuse(rolls, nil, cloud.NodesWouldBeReplaced, fmt.Sprintf("set %s to OnDelete", pool.strategyPath()),
 		"%s has the strategy %s, so Cluster API would replace all machines", pool, pool.strategy())
 	found = refuse(cluster.paused(), found, reasonPaused, unpause, idle, cluster)
-	byOthers := pool.paused() && (pool.GetKind() != kindDeployment || pool.GetAnnotations()[annotationPlace] == "") // which removing pauses
-	return refuse(byOthers, found, reasonPaused, unpause, idle, pool)
+	return refuse(pool.paused(), found, reasonPaused, unpause, idle, pool)
 }

@@ -173,16 +173,6 @@ func (v poolView) refuseTopology(found []cloud.Refusal) []cloud.Refusal {
 	return found
 }
 
-// refuseReplicas returns the refusal of a new size if the topology sets the replicas.
-func (t *topology) refuseReplicas(pool fmt.Stringer) []cloud.Refusal {
-	if t == nil || !t.entry.has("replicas") {
-		return nil
-	}
-	return []cloud.Refusal{cloud.Refuse(cloud.SizeManagedElsewhere,
-		fmt.Sprintf("the topology of %s sets the replicas of %s, so the topology controller would revert a new size", t.cluster, pool),
-		fmt.Sprintf("remove spec.topology.workers.machineDeployments[%s].replicas, as for the cluster autoscaler", t.entry.text("name")))}
-}
-
 // pending returns a refusal if the topology controller has not yet applied the requested image. Otherwise another source
 // sets the image, and a variable would have no effect.
 func (v poolView) pending() []cloud.Refusal {

@@ -90,7 +90,7 @@ func (s *Sweeper) Pass(ctx context.Context) error {
 		return err
 	}
 	suspects, reported := map[string]v1alpha1.Holder{}, map[string]v1alpha1.Holder{}
-	released, removed := false, s.removes(nodes)
+	released := false
 	for _, n := range nodes {
 		why := skipReason(n)
 		if n.State != reservations.Orphaned && why == "" {
@@ -103,10 +103,6 @@ func (s *Sweeper) Pass(ctx context.Context) error {
 		if why != "" {
 			reported[n.Name] = n.Holder
 			s.report(n, why)
-			continue
-		}
-		if n.WillBeRemoved && n.Name != removed {
-			s.Log.V(1).Info("node is removed later", "node", n.Name, "holder", n.Holder.Name)
 			continue
 		}
 		done, err := s.advance(ctx, n)
@@ -130,8 +126,8 @@ func skipReason(n reservations.Node) string {
 			"find the writer of annotation %s, then run `kamino return-node %s --node-only`",
 			n.Name, n.Holder.Brief(), v1alpha1.ReservationAnnotation, n.Name)
 	case n.State == reservations.Orphaned && n.InService:
-		return fmt.Sprintf("node %s takes pods, but its reservation of %s requires a reboot or a removal, and Kamino leaves the node alone: "+
-			"run `kamino return-node %s` to reboot or remove the node",
+		return fmt.Sprintf("node %s takes pods, but its reservation of %s requires a reboot, and Kamino leaves the node alone: "+
+			"run `kamino return-node %s` to reboot the node",
 			n.Name, n.Holder.Brief(), n.Name)
 	}
 	return ""
@@ -146,30 +142,6 @@ func (s *Sweeper) report(n reservations.Node, why string) {
 	if s.Report != nil {
 		s.Report(n, why)
 	}
-}
-
-// removes names the one donor that the sweep may remove now: a donor in removal, or the first donor by name below the limit
-// of reserved nodes. Empty if there is none.
-func (s *Sweeper) removes(nodes []reservations.Node) string {
-	limit, holding, first := 1, 0, ""
-	if s.MaxConcurrent != nil {
-		limit = max(limit, s.MaxConcurrent())
-	}
-	for _, n := range nodes {
-		switch {
-		case skipReason(n) != "":
-		case n.State == reservations.ByCapture || n.State == reservations.ByReplacement:
-			holding++
-		case n.State == reservations.Orphaned && n.Removing:
-			return n.Name
-		case n.State == reservations.Orphaned && n.WillBeRemoved && (first == "" || n.Name < first):
-			first = n.Name
-		}
-	}
-	if holding >= limit {
-		return ""
-	}
-	return first
 }
 
 // steps limits the steps for one node in a pass.

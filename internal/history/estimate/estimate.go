@@ -96,12 +96,11 @@ func stepsOf(p *v1alpha1.Prototype) map[v1alpha1.Phase]time.Duration {
 
 // phases in the order of a capture.
 var phases = []v1alpha1.Phase{
-	v1alpha1.PhasePending, v1alpha1.PhasePreflight, v1alpha1.PhaseReserving, v1alpha1.PhaseGrowing,
+	v1alpha1.PhasePending, v1alpha1.PhasePreflight, v1alpha1.PhaseReserving,
 	v1alpha1.PhasePatching, v1alpha1.PhaseRebooting, v1alpha1.PhaseSoaking, v1alpha1.PhaseStartingWorkshop, v1alpha1.PhaseQuiescing, v1alpha1.PhaseCopying,
 	v1alpha1.PhaseDraining, v1alpha1.PhaseGeneralizing,
-	v1alpha1.PhaseStopping, v1alpha1.PhaseSnapshotting, v1alpha1.PhaseStarting, v1alpha1.PhaseWaitingReady, v1alpha1.PhaseRemoving, v1alpha1.PhaseReleasing,
+	v1alpha1.PhaseStopping, v1alpha1.PhaseSnapshotting, v1alpha1.PhaseStarting, v1alpha1.PhaseWaitingReady, v1alpha1.PhaseReleasing,
 	v1alpha1.PhasePublishing, v1alpha1.PhaseRunningTrial, v1alpha1.PhaseAwaitingPromotion, v1alpha1.PhasePromoting, v1alpha1.PhaseRetiring,
-	v1alpha1.PhaseScalingOut,
 }
 
 func place(phase v1alpha1.Phase) int {

@@ -51,11 +51,6 @@ type Node struct {
 	// or will stop the node. Either way the node must boot before it returns to service.
 	Ordered bool `json:"ordered"`
 	Down    bool `json:"down"`
-	// WillBeRemoved is true if the node cannot return, because its join credential is deleted. Its instance is removed
-	// instead.
-	WillBeRemoved bool `json:"willBeRemoved,omitempty"`
-	// Removing is true if the removal of the instance has begun.
-	Removing bool `json:"-"`
 	// InService is true if the node is Ready and accepts pods under the boot that it had to leave. A person must
 	// decide.
 	InService bool `json:"inService,omitempty"`
@@ -102,7 +97,6 @@ func (c Captures) Of(n *corev1.Node) (Node, bool) {
 		found.State = ByCapture
 		found.Holder = v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: donor.Name, UID: donor.UID}
 		found.Since, found.Ordered, found.Down = r.ReservedAt.Time, record.GeneralizeBootID != "", record.LeaveBoot() != ""
-		found.WillBeRemoved = found.Ordered && (record.Replacement != nil || r.Replacement != nil)
 		return found, true
 	case err != nil || r == nil || r.UID == "":
 		found.State = Unreadable
@@ -111,7 +105,6 @@ func (c Captures) Of(n *corev1.Node) (Node, bool) {
 	found.State = c.stateOf(r.Holder)
 	found.Holder, found.Since = r.Holder, r.ReservedAt.Time
 	found.Ordered, found.Down = r.GeneralizeBootID != "", r.LeaveBoot() != ""
-	found.WillBeRemoved = found.Ordered && r.Replacement != nil
 	return found, true
 }
 
@@ -131,8 +124,6 @@ func (c Captures) Confirm(n *corev1.Node, found Node, isHeld bool, lease *v1alph
 	}
 	bare.Holder, bare.Since = lease.Holder, lease.ReservedAt.Time
 	bare.Ordered, bare.Down = lease.GeneralizeBootID != "", lease.LeaveBoot() != ""
-	bare.WillBeRemoved = bare.Ordered && lease.Replacement != nil
-	bare.Removing = bare.WillBeRemoved && lease.Replacement.Removing
 	bare.InService = bare.Down && bare.Ready && !bare.Cordoned && n.Status.NodeInfo.BootID == lease.LeaveBoot()
 	bare.State = c.stateOf(lease.Holder)
 	return bare, true

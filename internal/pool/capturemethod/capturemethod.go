@@ -8,22 +8,27 @@ import "github.com/kamino-dev/kamino/api/v1alpha1"
 
 // Facts are the facts for the choice.
 type Facts struct {
-	Donor v1alpha1.DonorSettings
+	Donor   v1alpha1.DonorSettings
+	Profile v1alpha1.Profile
 	// Pioneer: a donor is patched before its capture.
 	Pioneer bool
 	// CanCopy: the cloud copies disks in use (cloud.Provider.CanCopy), and OnRequest: only if a user asks for it.
 	CanCopy, OnRequest bool
+	// InPlace: the cloud powers donors off (cloud.Pools.CapturesInPlace).
+	InPlace bool
 }
 
 // Cloud has the calls of a cloud.Provider for the choice.
 type Cloud interface {
 	CanCopy() bool
 	CopiesOnRequest() bool
+	CapturesInPlace() bool
 }
 
 // In chooses the method in a cloud.
-func In(c Cloud, donor v1alpha1.DonorSettings, pioneer bool) Answer {
-	return Of(Facts{Donor: donor, Pioneer: pioneer, CanCopy: c.CanCopy(), OnRequest: c.CopiesOnRequest()})
+func In(c Cloud, settings v1alpha1.Settings, pioneer bool) Answer {
+	return Of(Facts{Donor: settings.Donor, Profile: settings.Profile(), Pioneer: pioneer, CanCopy: c.CanCopy(), OnRequest: c.CopiesOnRequest(),
+		InPlace: c.CapturesInPlace()})
 }
 
 // Answer is how the disk of a donor becomes an image.
@@ -39,18 +44,16 @@ func Of(f Facts) Answer {
 	switch d := f.Donor; {
 	case d.Method != "":
 		return Answer{Method: d.Method}
-	case f.Pioneer:
-		return inPlace("a pioneer is drained for its patch, and captured in place")
-	case d.AfterCapture != "":
-		return inPlace("settings.donor.afterCapture is for captures in place")
-	case d.GrowFirst != nil:
-		return inPlace("settings.donor.growFirst is for captures in place")
-	case len(d.CarryOver.Labels)+len(d.CarryOver.Taints) > 0:
-		return inPlace("settings.donor.carryOver is for captures in place")
 	case d.Freeze != "":
 		return byCopy("settings.donor.freeze is for captures by copy")
 	case d.WorkshopType != "":
 		return byCopy("settings.donor.workshopType is for captures by copy")
+	case !f.Profile.Traits().DonorMayReturn:
+		return byCopy("in place, the node would lose the credential with which it joins")
+	case f.Pioneer && f.InPlace:
+		return inPlace("a pioneer is drained for its patch, and captured in place")
+	case !f.InPlace:
+		return byCopy("Kamino powers off no node in this cloud")
 	case !f.CanCopy:
 		return inPlace("Kamino cannot copy a disk in use in this cloud")
 	case f.OnRequest:
@@ -68,7 +71,7 @@ func byCopy(why string) Answer { return Answer{v1alpha1.MethodCopy, why} }
 func Recall(spec v1alpha1.PrototypeSpec) Answer {
 	settings := spec.Settings.Donor
 	settings.Method = ""
-	a := Of(Facts{Donor: settings, Pioneer: spec.Pioneer != nil, CanCopy: true})
+	a := Of(Facts{Donor: settings, Profile: spec.Settings.Profile(), Pioneer: spec.Pioneer != nil, CanCopy: true, InPlace: true})
 	switch copies := spec.Settings.CopiesDonor(); {
 	case copies == (a.Method == v1alpha1.MethodCopy):
 		return a

@@ -9,9 +9,6 @@ import (
 )
 
 var capacityCases = []testCase{
-	{"SetCapacity grows the pool and leaves its instances alone", grows},
-	{"SetCapacity from another size is a conflict", growsFromElsewhere},
-	{"SetCapacity never shrinks the pool", shrinks},
 	{"new instances are built from the version that the recipe names", newInstances},
 }
 
@@ -20,37 +17,13 @@ func (s suite) capacity(t *testing.T) int64 {
 	return got(s.p.Pool(t.Context(), s.Pool))(t).Capacity
 }
 
-func grows(t *testing.T, s suite) {
-	before, size := s.instances(t), s.capacity(t)
-	must(t, s.p.SetCapacity(t.Context(), s.Pool, size, size+1))
-	s.until(t, "grown", func() bool { return s.capacity(t) == size+1 })
-	wantSame(t, "growing changed an instance", before, s.instances(t))
-}
-
-func growsFromElsewhere(t *testing.T, s suite) {
-	size := s.capacity(t)
-	for _, from := range []int64{size - 1, size + 1} {
-		wantError(t, s.p.SetCapacity(t.Context(), s.Pool, from, size+2), cloud.Conflict)
+// grow adds an instance to the pool, as the user's client does.
+func (s suite) grow(t *testing.T) {
+	t.Helper()
+	if s.Scale == nil {
+		t.Skip("the harness cannot change the pool's size")
 	}
-	s.Advance(t)
-	if have := s.capacity(t); have != size {
-		t.Errorf("capacity %d after two refusals, want %d", have, size)
-	}
-	must(t, s.p.SetCapacity(t.Context(), s.Pool, size, size+1))
-	// A repeated call after a lost answer is a conflict, and adds no second instance.
-	wantError(t, s.p.SetCapacity(t.Context(), s.Pool, size, size+1), cloud.Conflict)
-	s.until(t, "grown", func() bool { return s.capacity(t) == size+1 })
-}
-
-func shrinks(t *testing.T, s suite) {
-	size := s.capacity(t)
-	for _, to := range []int64{size - 1, 0} {
-		wantError(t, s.p.SetCapacity(t.Context(), s.Pool, size, to), cloud.Invalid)
-	}
-	s.Advance(t)
-	if have := s.capacity(t); have != size {
-		t.Errorf("capacity %d, want %d", have, size)
-	}
+	must(t, s.Scale(t, s.capacity(t)+1))
 }
 
 func newInstances(t *testing.T, s suite) {
@@ -58,8 +31,7 @@ func newInstances(t *testing.T, s suite) {
 		t.Skip("the harness cannot list the pool's instances")
 	}
 	s.publishAndPromote(t)
-	size := s.capacity(t)
-	must(t, s.p.SetCapacity(t.Context(), s.Pool, size, size+1))
+	s.grow(t)
 
 	known := func(id cloud.InstanceID) bool {
 		return slices.ContainsFunc(s.Instances, func(old cloud.InstanceID) bool { return s.p.SameInstance(old, id) })
@@ -85,7 +57,6 @@ func newInstances(t *testing.T, s suite) {
 
 var upgradeCases = []testCase{
 	{"a pool that would roll a new recipe out is refused, whenever that was set", setRecipeWouldRoll},
-	{"a pool that would roll a new size out is refused", setCapacityWouldRoll},
 }
 
 // rolling sets the pool's policy to automatic updates of running instances, and returns a function that resets the
@@ -122,17 +93,6 @@ func setRecipeWouldRoll(t *testing.T, s suite) {
 	repair()
 	must(t, s.p.SetRecipe(t.Context(), change))
 	s.wantRecipe(t, change)
-}
-
-func setCapacityWouldRoll(t *testing.T, s suite) {
-	s.start(t, s.a)
-	repair := s.rolling(t)
-	before, size := s.instances(t), s.capacity(t)
-	wantRefusal(t, s.p.SetCapacity(t.Context(), s.Pool, size, size+1))
-	s.Advance(t)
-	wantSame(t, "a refused size changed an instance", before, s.instances(t))
-	repair()
-	must(t, s.p.SetCapacity(t.Context(), s.Pool, size, size+1))
 }
 
 // wantRefusal requires a refusal with reason and text.

@@ -45,9 +45,10 @@ type Harness struct {
 	// SetUpgrades sets the pool's policy for writes: update running instances automatically, or never. Optional, for
 	// clouds without such a policy.
 	SetUpgrades func(t testing.TB, automatic bool)
-	// Crowd uses up the cloud's room for instances. Bind makes the credential or the cloud refuse removals. Optional;
-	// without these the preflight for a replaced donor is not tested.
-	Crowd, Bind func(t testing.TB)
+	// Scale sets the size of the pool, as the user's client does. Optional; without Scale new instances of the pool are not tested.
+	Scale func(t testing.TB, size int64) error
+	// Crowd uses up the cloud's room for instances. Optional; without it the room for trials and workshops is not tested.
+	Crowd func(t testing.TB)
 	// NoCopy is true if the provider has no captures by copy, and CopyOnRequest if it has them on request only.
 	NoCopy, CopyOnRequest bool
 	// NotCopyable is true if the pool's next instance needs what the cloud never returns, so that every workshop is refused.
@@ -60,7 +61,7 @@ type Harness struct {
 // or t.Skip.
 func Run(t *testing.T, fresh func(t *testing.T) Harness) {
 	cases := slices.Concat(lookCases, memberCases, instanceCases, holdCases, snapshotCases, imageCases, recipeCases, capacityCases, upgradeCases,
-		restoreCases, instanceListerCases, snapshotListerCases, poolFinderCases, rebuildCases, removeCases, trialCases, workshopCases, copyCases,
+		restoreCases, instanceListerCases, snapshotListerCases, poolFinderCases, rebuildCases, trialCases, workshopCases, copyCases,
 		noCopyCases, clusterCases)
 	run(t, cases, nil, whole(fresh))
 }

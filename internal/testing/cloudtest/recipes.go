@@ -32,7 +32,7 @@ func casesOfPools() []testCase {
 			"preflight finds nothing in a pool that can be captured", "a pool shows itself and its recipe"}, c.sentence)
 	})
 	return slices.Concat(looks, memberCases, holdCases, recipeCases, capacityCases, upgradeCases, restoreCases, instanceListerCases, poolFinderCases,
-		rebuildCases, removeCases, trialCases, workshopCases)
+		rebuildCases, trialCases, workshopCases)
 }
 
 // RunPools runs the cases about a PoolProvider with a whole provider, like Run.

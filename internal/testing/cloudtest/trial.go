@@ -147,7 +147,7 @@ func endsOnce(t *testing.T, s suite) {
 	endTrial(t, s, spec, beginTrial(t, s, spec).Instances...)
 	s.promote(t, firstVersion, true)
 	size := s.capacity(t)
-	must(t, s.p.SetCapacity(t.Context(), s.Pool, size, size+1))
+	s.grow(t)
 	if s.List != nil {
 		s.until(t, "grown", func() bool { return int64(len(s.List(t))) == size+1 })
 	}

@@ -24,6 +24,8 @@ type Config struct {
 	NoCopy bool
 	// NoHold makes pools without automatic actions, so that there is nothing to protect from.
 	NoHold bool
+	// NoInPlace makes pools whose donors are never powered off.
+	NoInPlace bool
 	// MaxImages is the limit of different images in a pool, including the recipe's image. At the limit the pool does
 	// not grow for another image. 0 means no limit.
 	MaxImages int

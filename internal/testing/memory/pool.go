@@ -145,38 +145,25 @@ func (c *pools) poolView(p *pool, recipe cloud.Recipe) cloud.Pool {
 	}
 }
 
-// SetCapacity creates the missing instances at once; they boot within Latency.Start. It also replaces instances missing
-// before.
-func (c *PoolProvider) SetCapacity(ctx context.Context, id cloud.PoolID, from, to int64) error {
+// Scale sets the size of a pool, as the user's client does, and creates the missing instances at once; they boot within
+// Latency.Start. It also replaces instances missing before.
+func (c *pools) Scale(id cloud.PoolID, to int64) error {
+	const op = "Scale"
 	defer c.enter()()
-	p, err := c.admitPool(ctx, opSetCapacity, id)
-	if err != nil {
-		return err
-	}
+	p := c.mustPool(id)
 	switch {
-	case p.capacity != from:
-		return refused(cloud.Conflict, opSetCapacity, string(id), "PreconditionFailed",
-			fmt.Sprintf("the pool has capacity %d, not %d: look again", p.capacity, from))
-	case to < from:
-		return refused(cloud.Invalid, opSetCapacity, string(id), "InvalidParameter",
-			fmt.Sprintf("a pool only grows: %d is less than %d", to, from))
-	case to == from:
-		return nil
 	case p.spec.MaxSize > 0 && to > p.spec.MaxSize:
-		return refused(cloud.Invalid, opSetCapacity, string(id), "InvalidParameter",
+		return refused(cloud.Invalid, op, string(id), "InvalidParameter",
 			fmt.Sprintf("%d is more than the pool's maximum size of %d", to, p.spec.MaxSize))
 	case c.config.Quota.Instances > 0 && int64(len(c.instances)-len(c.members(p)))+to > int64(c.config.Quota.Instances):
-		return refused(cloud.QuotaExceeded, opSetCapacity, string(id), "OperationNotAllowed",
+		return refused(cloud.QuotaExceeded, op, string(id), "OperationNotAllowed",
 			fmt.Sprintf("the quota of %d instances is used up", c.config.Quota.Instances))
 	case c.config.MaxImages > 0 && c.countImages(p) > c.config.MaxImages:
-		return refused(cloud.QuotaExceeded, opSetCapacity, string(id), "OperationNotAllowed",
+		return refused(cloud.QuotaExceeded, op, string(id), "OperationNotAllowed",
 			fmt.Sprintf("the instances of a pool may have been built from %d images", c.config.MaxImages))
 	}
-	if err := p.mayWrite(opSetCapacity); err != nil {
-		return err
-	}
 	p.capacity = to
-	c.record(ByCaller, EffectSetCapacity, string(p.id))
+	c.record(ByStranger, EffectScale, string(p.id))
 	c.roll(p)
 	for int64(len(c.members(p))) < to {
 		c.start(c.build(p, c.freeName(p)))

@@ -32,17 +32,10 @@ func (c *PoolProvider) PreflightRecipe(ctx context.Context, spec cloud.Preflight
 	if spec.Copies {
 		calls = []string{opSetRecipe}
 	}
-	if spec.Removes {
-		calls = append(calls, opEnsureRemoved)
-	}
-	var spent []cloud.Refusal
-	if spec.Grows {
-		calls, spent = append(calls, opSetCapacity), c.lacksCapacity()
-	}
-	return slices.Concat(p.refusals, p.rollRefusals(), c.missingPermissions(calls, p.spec.Name), spent), nil
+	return slices.Concat(p.refusals, p.rollRefusals(), c.missingPermissions(calls, p.spec.Name)), nil
 }
 
-// lacksCapacity refuses growth if the quota of instances is used up.
+// lacksCapacity refuses an instance if the quota of instances is used up.
 func (c *machines) lacksCapacity() []cloud.Refusal {
 	have := 0
 	for _, m := range c.instances {
@@ -51,8 +44,7 @@ func (c *machines) lacksCapacity() []cloud.Refusal {
 		}
 	}
 	if most := c.config.Quota.Instances; most > 0 && have >= most {
-		return []cloud.Refusal{cloud.Refuse(ReasonQuotaExceeded, fmt.Sprintf("the quota of %d instances is used up", most),
-			"ask for more, or do not grow the pool first")}
+		return []cloud.Refusal{cloud.Refuse(ReasonQuotaExceeded, fmt.Sprintf("the quota of %d instances is used up", most), "ask for more")}
 	}
 	return nil
 }
@@ -109,7 +101,7 @@ func (c *machines) usedUp() []cloud.Refusal {
 // Reads that the credential of each half needs, besides a capture's writes.
 var (
 	diskLooks   = []string{opInstance, opSnapshot, opImage, opImages, opPreflight}
-	recipeLooks = []string{opPool, opInstances, opRecipeChange, opSetCapacity, opPreflight, opProtection}
+	recipeLooks = []string{opPool, opInstances, opRecipeChange, opPreflight, opProtection}
 )
 
 // Permissions implements cloud.ImageProvider. An action is the name of a call.
@@ -131,7 +123,6 @@ func (c *PoolProvider) Permissions(ctx context.Context, id cloud.PoolID) ([]clou
 	}
 	list := c.permissions(string(p.id), slices.Concat(recipeCalls, recipeLooks), "")
 	return slices.Concat(list, c.permissions(string(p.id), []string{opEnsureRebuilt}, "kamino rollback --replace-nodes"),
-		c.permissions(string(p.id), []string{opEnsureRemoved}, cloud.ForRemoval),
 		c.permissions(string(p.id), []string{opEnsureTrial, opEndTrial}, cloud.ForTrialApart),
 		c.permissions(string(p.id), workshopCalls, cloud.ForCopy)), nil
 }

@@ -36,7 +36,7 @@ const (
 	EffectTagImage       = "TagImage"
 	EffectDeleteImage    = "DeleteImage"
 	EffectSetRecipe      = "SetRecipe"
-	EffectSetCapacity    = "SetCapacity"
+	EffectScale          = "Scale"
 	EffectDeletePool     = "DeletePool"
 	EffectRebuild        = "Rebuild"
 	EffectBeginTrial     = "BeginTrial"

@@ -9,7 +9,6 @@ import (
 	"os"
 	"strings"
 
-	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/agent/generalize"
 	"github.com/kamino-dev/kamino/internal/agent/tree"
 )
@@ -42,11 +41,9 @@ func (h *Host) guard(ctx context.Context, t *tree.Tree) error {
 	if err := h.Order.Check(order, s, h.Runner.Profile); err != nil {
 		return err
 	}
-	if order.Spec.AfterCapture != v1alpha1.RemoveDonor { // nothing is kept for a host that does not return
-		h.Runner.Returning = generalize.MachineKey(t)
-		if err := h.Runner.RefuseQuiet(t); err != nil {
-			return err
-		}
+	h.Runner.Returning = generalize.MachineKey(t)
+	if err := h.Runner.RefuseQuiet(t); err != nil {
+		return err
 	}
 	if order.Spec.NodeName != "" {
 		h.Runner.Names = append(h.Runner.Names, order.Spec.NodeName)

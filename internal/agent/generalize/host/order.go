@@ -72,9 +72,8 @@ func (o Order) Check(found *v1alpha1.NodeOrder, s generalize.RunSubject, profile
 	switch {
 	case spec.Generalize.Profile != profile.Name || spec.RulesDigest != profile.RulesDigest:
 		return refused("order %s is for profile %s with the rules %q, not for %s with %q", o, spec.Generalize.Profile, spec.RulesDigest, profile.Name, profile.RulesDigest)
-	case method == v1alpha1.InPlace && profile.NotLive != "" && spec.AfterCapture != v1alpha1.RemoveDonor:
-		return refused("on a running host, profile %s is allowed only for a donor that does not return, and order %s lets the donor return: %s",
-			profile.Name, o, profile.NotLive)
+	case method == v1alpha1.InPlace && profile.NotLive != "":
+		return refused("profile %s, which order %s names, is not for a running host: %s", profile.Name, o, profile.NotLive)
 	}
 	return nil
 }
