@@ -67,7 +67,7 @@ func TestDefaultsFillGaps(t *testing.T) {
 func TestDefaultedKeepsSetFields(t *testing.T) {
 	two := intstr.FromInt32(2)
 	set := v1alpha1.Settings{
-		Donor: v1alpha1.DonorSettings{Method: v1alpha1.MethodInPlace, AfterCapture: v1alpha1.RemoveDonor, GrowFirst: new(bool)},
+		Donor: v1alpha1.DonorSettings{Method: v1alpha1.MethodInPlace},
 		Drain: v1alpha1.DrainSettings{
 			GracePeriod: &metav1.Duration{Duration: time.Second}, Timeout: metav1.Duration{Duration: time.Minute}, Force: true,
 		},
@@ -81,7 +81,7 @@ func TestDefaultedKeepsSetFields(t *testing.T) {
 			Expect: []v1alpha1.TrialExpectation{{Name: "Devices", Expression: "true"}},
 		},
 		Promotion: v1alpha1.PromotionSettings{Mode: v1alpha1.PromotionManual, Timeout: metav1.Duration{Duration: time.Hour}},
-		Recipe:    v1alpha1.RecipeSettings{NewNodes: 2},
+		Recipe:    v1alpha1.RecipeSettings{CustomDataFrom: &v1alpha1.SecretKey{Name: "data"}},
 		Keep:      7,
 	}
 	if diff := cmp.Diff(set, set.Defaulted()); diff != "" {
@@ -118,7 +118,6 @@ func TestGoClientPatchesMetadata(t *testing.T) {
 	c := apitest.Client(t)
 	u := with(t, prototype("patched"), "settings.drain.gracePeriod", "300s")
 	with(t, u, "settings.drain.force", false)
-	with(t, u, "settings.recipe.newNodes", int64(0))
 	if err := c.Create(t.Context(), u); err != nil {
 		t.Fatal(err)
 	}
@@ -247,31 +246,4 @@ func get(t *testing.T, c client.Client, name string) *v1alpha1.Prototype {
 		t.Fatal(err)
 	}
 	return p
-}
-
-// TestDonorReturnsOrIsRemoved covers all settings; an absent setting follows the profile.
-func TestDonorReturnsOrIsRemoved(t *testing.T) {
-	on, off := true, false
-	for _, profile := range []v1alpha1.Profile{"", v1alpha1.ProfileStatic, v1alpha1.ProfileBootstrap} {
-		for _, afterCapture := range []v1alpha1.AfterCapture{"", v1alpha1.ReturnDonor, v1alpha1.RemoveDonor} {
-			for _, growFirst := range []*bool{nil, &on, &off} {
-				s := v1alpha1.Settings{
-					Donor:      v1alpha1.DonorSettings{AfterCapture: afterCapture, GrowFirst: growFirst},
-					Generalize: v1alpha1.GeneralizeSettings{Profile: profile},
-				}
-				leaves := afterCapture == v1alpha1.RemoveDonor || afterCapture == "" && profile == v1alpha1.ProfileBootstrap
-				if s.ReplacesDonor() != leaves {
-					t.Errorf("profile %q, afterCapture %q: the donor leaves: %t", profile, afterCapture, !leaves)
-				}
-				s.Donor.Method = v1alpha1.MethodCopy
-				if s.ReplacesDonor() || s.GrowsFirst() || !s.CopiesDonor() {
-					t.Errorf("profile %q, afterCapture %q: a copied donor leaves", profile, afterCapture)
-				}
-				s.Donor.Method = v1alpha1.MethodInPlace
-				if grows := leaves && growFirst != &off; s.GrowsFirst() != grows {
-					t.Errorf("profile %q, afterCapture %q, growFirst %v: the pool grows first: %t", profile, afterCapture, growFirst, !grows)
-				}
-			}
-		}
-	}
 }

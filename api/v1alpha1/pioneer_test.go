@@ -9,7 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/testing/apitest"
@@ -22,7 +21,7 @@ func TestPioneerDefaults(t *testing.T) {
 	}
 	yes := true
 	want := &v1alpha1.PioneerSettings{
-		Node: v1alpha1.PioneerTake, Patches: v1alpha1.PatchSecurity, Hold: []string{"^kubelet$", "^kubeadm$", "^kubectl$", "^containerd", "^runc$", "^cri-"},
+		Patches: v1alpha1.PatchSecurity, Hold: []string{"^kubelet$", "^kubeadm$", "^kubectl$", "^containerd", "^runc$", "^cri-"},
 		Soak: &metav1.Duration{Duration: time.Hour}, OtherRebooters: v1alpha1.OtherRebootersRefuse, QuietNodes: &yes,
 	}
 	stored := get(t, c, "pioneer").Spec.Pioneer
@@ -93,45 +92,6 @@ func TestPolicyPioneerValidation(t *testing.T) {
 	}
 }
 
-// TestAddedDonor: with node Grow, the donor is written once, after the creation of the Prototype.
-func TestAddedDonor(t *testing.T) {
-	c := apitest.Client(t)
-	grows := func(name string) *unstructured.Unstructured {
-		u := with(t, prototype(name), "pioneer", map[string]any{"node": "Grow"})
-		unstructured.RemoveNestedField(u.Object, "spec", "donor")
-		return with(t, u, "poolID", "pool")
-	}
-	nowhere := grows("nowhere")
-	unstructured.RemoveNestedField(nowhere.Object, "spec", "poolID")
-	if err := c.Create(t.Context(), nowhere); !apierrors.IsInvalid(err) ||
-		!strings.Contains(err.Error(), "spec.poolID: Required value: name the pool by its ID") {
-		t.Errorf("without a pool: %v", err)
-	}
-	stored := grows("grows")
-	if err := c.Create(t.Context(), stored); err != nil {
-		t.Fatal(err)
-	}
-	donor := map[string]any{"nodeName": "new", "providerID": "azure:///new"}
-	for path, value := range map[string]any{"pool": "others", "poolID": "others", "version": "2026.11.22", "settings.keep": int64(4), "pioneer.soak": "2h"} {
-		changed := with(t, with(t, stored.DeepCopy(), "donor", donor), path, value)
-		if err := c.Update(t.Context(), changed); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "spec is immutable") {
-			t.Errorf("donor and %s: %v, want the update refused as immutable", path, err)
-		}
-	}
-	bound := with(t, stored.DeepCopy(), "donor", donor)
-	if err := c.Update(t.Context(), bound); err != nil {
-		t.Fatalf("the donor could not be written: %v", err)
-	}
-	if err := c.Update(t.Context(), with(t, bound.DeepCopy(), "donor.nodeName", "other")); !apierrors.IsInvalid(err) {
-		t.Errorf("another donor: %v, want the update refused", err)
-	}
-	unbound := bound.DeepCopy()
-	unstructured.RemoveNestedField(unbound.Object, "spec", "donor")
-	if err := c.Update(t.Context(), unbound); !apierrors.IsInvalid(err) {
-		t.Errorf("without its donor: %v, want the update refused", err)
-	}
-}
-
 func TestPioneerValidation(t *testing.T) {
 	c := apitest.Client(t)
 	copied := with(t, prototype("refused"), "settings.donor.method", "Copy")
@@ -148,7 +108,6 @@ func TestPioneerValidation(t *testing.T) {
 }
 
 var invalidPioneers = []invalid{
-	{"node", "Borrow", `Unsupported value: "Borrow"`},
 	{"patches", "Some", `Unsupported value: "Some"`},
 	{"hold", []any{"kubelet"}, "should match '^\\^'"},
 	{"soak", "-1s", "soak must be a time"},

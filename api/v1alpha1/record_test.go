@@ -63,7 +63,7 @@ func TestRecordsAreReadBack(t *testing.T) {
 		ReservedAt: metav1.NewTime(time.Unix(1_800_000_000, 0).Local()), Unschedulable: true,
 		Annotations: map[string]*string{v1alpha1.ScaleDownDisabledAnnotation: &before, v1alpha1.DoNotDisruptAnnotation: nil},
 	}
-	record := v1alpha1.Record{UID: "u", Reservation: &reservation, GeneralizeBootID: "b", ScaleOut: &v1alpha1.ScaleOut{Target: 4}}
+	record := v1alpha1.Record{UID: "u", Reservation: &reservation, GeneralizeBootID: "b", Retired: []string{"2026.11.20"}}
 	p := &v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{UID: "u"}}
 	p.Status.Record = &record
 

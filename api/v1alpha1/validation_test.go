@@ -65,36 +65,17 @@ func TestSpecIsRefused(t *testing.T) {
 		{"settings.keep", []any{int64(1001)}, "should be less than or equal to 1000"},
 		{"settings.azure.replicas", []any{int64(0), int64(-1)}, "should be greater than or equal to 1"},
 		{"settings.azure.replicas", []any{int64(101)}, "should be less than or equal to 100"},
-		{"settings.recipe.newNodes", []any{int64(-1)}, "should be greater than or equal to 0"},
-		{"settings.recipe.newNodes", []any{int64(1001)}, "should be less than or equal to 1000"},
 		{"settings.recipe.customDataFrom.name", []any{"", "A", "a/b", "-a"}, "spec.settings.recipe.customDataFrom.name"},
 		{"settings.recipe.customDataFrom.key", []any{"a/b", "a b"}, "spec.settings.recipe.customDataFrom.key"},
-		{"settings.donor.afterCapture", []any{"", "return", "Keep"}, `supported values: "Return", "Remove"`},
-		{"settings.donor.growFirst", []any{"yes"}, "must be of type boolean"},
 		{"settings.donor.method", []any{"", "copy", "Clone"}, `supported values: "Copy", "InPlace"`},
-		{"settings.donor", []any{
-			map[string]any{"method": "Copy", "afterCapture": "Return"}, map[string]any{"method": "Copy", "growFirst": false},
-			map[string]any{"method": "Copy", "carryOver": map[string]any{"labels": []any{"team"}}},
-		}, "with method Copy the donor stays in service"},
 		{"settings.donor", []any{
 			map[string]any{"method": "InPlace", "freeze": "Never"}, map[string]any{"method": "InPlace", "workshopType": "m7i.large"},
 		}, "freeze and workshopType belong to the method Copy"},
 		{"settings.donor.freeze", []any{"", "Always"}, `supported values: "Auto", "Never"`},
 		{"settings.donor.workshopType", []any{"m7i large", "m7i/large"}, "spec.settings.donor.workshopType"},
-		{"settings.donor", []any{map[string]any{"afterCapture": "Return", "growFirst": true}}, "growFirst and afterCapture Return exclude each other"},
-		{"settings.donor", []any{
-			map[string]any{"afterCapture": "Return", "carryOver": map[string]any{"labels": []any{"team"}}},
-			map[string]any{"growFirst": false, "carryOver": map[string]any{"taints": []any{"team"}}},
-		}, "carryOver needs a replacement that joins before the drain"},
-		{"settings.donor.carryOver.labels", []any{
-			[]any{"kubernetes.io/hostname"}, []any{"team", "node-restriction.kubernetes.io/a"}, []any{"kamino.dev/version"}, []any{"autoscaling.k8s.io/a"},
-		}, "describe the node itself: name other keys"},
-		{"settings.donor.carryOver.taints", []any{[]any{"node.kubernetes.io/unschedulable"}}, "describe the node itself: name other keys"},
-		{"settings.donor.carryOver.labels", []any{[]any{""}, []any{"a b"}, []any{"a/b/c"}, []any{`a"]`}, []any{"-a"}}, "spec.settings.donor.carryOver.labels"},
-		{"settings.donor.carryOver.labels", []any{[]any{"a", "a"}}, "Duplicate value"},
 		{"settings", []any{map[string]any{
-			"donor": map[string]any{"afterCapture": "Return"}, "generalize": map[string]any{"profile": "bootstrap"},
-		}}, "a donor of profile bootstrap cannot return"},
+			"donor": map[string]any{"method": "InPlace"}, "generalize": map[string]any{"profile": "bootstrap"},
+		}}, "a node of profile bootstrap is only copied, because a capture in place would delete the credential with which it joins: omit settings.donor.method"},
 		{"settings.generalize.profile", []any{"", "Static", "kubeadm"}, `supported values: "static", "eks", "bootstrap"`},
 		{"settings.generalize.unknownFiles", []any{"", "refuse", "Deny"}, `supported values: "Allow", "ReportDifferent", "RefuseDifferent", "Refuse"`},
 		{"settings.drain.gracePeriod", []any{"-1s", "1d", "5"}, "gracePeriod must be a time such as 90s, 30m or 36h (days have no unit), and not negative"},
@@ -161,22 +142,20 @@ func TestMissingFieldsAreRefused(t *testing.T) {
 // TestSpecIsAccepted walks along the inner side of each limit.
 func TestSpecIsAccepted(t *testing.T) {
 	tests := map[string][]any{
-		"pool":                        {"w", strings.Repeat("p", 128), "Work_ers.1-a", "2"},
-		"version":                     {"2026.01.01", "2026.12.31", "0000.10.30", "9999.02.29"},
-		"donor.nodeName":              {"n", strings.Repeat("n", 253)},
-		"donor.providerID":            {"aws:///eu-west-1a/i-1", "gce://project/zone/name", "kind://x"},
-		"settings.keep":               {int64(2), int64(1000)},
-		"settings.azure.replicas":     {int64(1), int64(100)},
-		"settings.azure":              {map[string]any{}},
-		"settings.recipe.newNodes":    {int64(0), int64(1000)},
-		"settings.donor.afterCapture": {"Return", "Remove"},
+		"pool":                    {"w", strings.Repeat("p", 128), "Work_ers.1-a", "2"},
+		"version":                 {"2026.01.01", "2026.12.31", "0000.10.30", "9999.02.29"},
+		"donor.nodeName":          {"n", strings.Repeat("n", 253)},
+		"donor.providerID":        {"aws:///eu-west-1a/i-1", "gce://project/zone/name", "kind://x"},
+		"settings.keep":           {int64(2), int64(1000)},
+		"settings.azure.replicas": {int64(1), int64(100)},
+		"settings.azure":          {map[string]any{}},
 		"settings.donor": {
 			map[string]any{"method": "Copy"}, map[string]any{"method": "Copy", "freeze": "Never", "workshopType": "Standard_D4s_v5"},
-			map[string]any{"freeze": "Auto"}, map[string]any{"method": "InPlace", "afterCapture": "Remove", "growFirst": true},
-			map[string]any{}, map[string]any{"growFirst": true}, map[string]any{"growFirst": false, "afterCapture": "Return"},
-			map[string]any{"carryOver": map[string]any{
-				"labels": []any{"team", "example.com/Team_1.a", "mykubernetes.io/a", "node-role.kubernetes.io/gpu", "a.b/c"}, "taints": []any{"dedicated"},
-			}},
+			map[string]any{"freeze": "Auto"}, map[string]any{"method": "InPlace"}, map[string]any{},
+		},
+		"settings": {
+			map[string]any{"donor": map[string]any{"method": "Copy"}, "generalize": map[string]any{"profile": "bootstrap"}},
+			map[string]any{"generalize": map[string]any{"profile": "bootstrap"}},
 		},
 		"settings.generalize.profile":        {"static", "eks", "bootstrap"},
 		"settings.generalize.unknownFiles":   {"Allow", "ReportDifferent", "RefuseDifferent", "Refuse"},
@@ -231,7 +210,6 @@ func TestSpecIsImmutable(t *testing.T) {
 		"settings.generalize.unknownFiles": "Refuse",
 		"settings.outOfService.deadline":   "31m",
 		"settings.azure.replicas":          int64(5),
-		"settings.recipe.newNodes":         int64(1),
 	}
 	c := apitest.Client(t)
 	stored := prototype("immutable")

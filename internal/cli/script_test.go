@@ -182,9 +182,9 @@ var phases = []v1alpha1.Phase{
 	v1alpha1.PhaseSnapshotting, v1alpha1.PhaseStarting, v1alpha1.PhaseReleasing, v1alpha1.PhasePublishing, v1alpha1.PhasePromoting,
 }
 
-// DisruptionCost is equal for all nodes.
-func (s *scriptedEngine) DisruptionCost(context.Context, string, v1alpha1.DrainSettings, bool) (selection.DisruptionCost, error) {
-	return selection.DisruptionCost{Evictions: 1}, nil
+// Evictions is equal for all nodes.
+func (s *scriptedEngine) Evictions(context.Context, string, v1alpha1.DrainSettings) (int, error) {
+	return 1, nil
 }
 
 // Refusals returns the refusals of the script.
@@ -206,9 +206,6 @@ func (s *scriptedEngine) Preview(_ context.Context, p *v1alpha1.Prototype) (admi
 	}
 	if p.Spec.Settings.CopiesDonor() {
 		preview.Evicts, preview.Copy = nil, &admission.CopyCost{InstanceType: "m7i.large", DiskGB: 20, Freezes: true}
-	}
-	if p.Spec.ReplacesDonor() {
-		preview.Removal = &admission.RemovalCost{GrowsFirst: p.Spec.GrowsFirst(), Added: p.Spec.AddsDonor(), Nodes: 3}
 	}
 	switch s.script {
 	case isRefused:

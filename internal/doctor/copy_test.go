@@ -12,9 +12,9 @@ import (
 )
 
 // TestPermissionsOfCopies count if a capture of the pool would copy a disk in use: the cloud can, and no policy for the pool says
-// otherwise. A donor that stays in service never leaves, so no permission to remove it counts.
+// otherwise.
 func TestPermissionsOfCopies(t *testing.T) {
-	inPlace := removal(func(p *v1alpha1.PrototypePolicySpec) {
+	inPlace := policyOfPool(func(p *v1alpha1.PrototypePolicySpec) {
 		p.Settings.Donor = v1alpha1.DonorSettings{Method: v1alpha1.MethodInPlace}
 	})
 	for name, test := range map[string]struct {
@@ -25,8 +25,8 @@ func TestPermissionsOfCopies(t *testing.T) {
 		"without a policy":          {copies: true},
 		"a cloud without copies":    {noCopy: true},
 		"a policy in place":         {policy: &inPlace},
-		"a policy for another pool": {policy: new(removal(func(p *v1alpha1.PrototypePolicySpec) { p.Pools.Names = []string{"other"} })), copies: true},
-		"a policy without a method": {policy: new(removal(func(p *v1alpha1.PrototypePolicySpec) { p.Settings = v1alpha1.Settings{} })), copies: true},
+		"a policy for another pool": {policy: new(policyOfPool(func(p *v1alpha1.PrototypePolicySpec) { p.Pools.Names = []string{"other"} })), copies: true},
+		"a policy without a method": {policy: new(policyOfPool(func(p *v1alpha1.PrototypePolicySpec) { p.Settings = v1alpha1.Settings{} })), copies: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, memoryCloud, _ := newDoctorOf(t, memory.PoolSpec{}, memory.Config{Now: func() time.Time { return now }, NoCopy: test.noCopy})
@@ -42,9 +42,9 @@ func TestPermissionsOfCopies(t *testing.T) {
 			if got := strings.Contains(says, "can be captured now, while the node stays in service"); got != test.copies {
 				t.Errorf("a capture: %s", says)
 			}
-			memoryCloud.Forbid("EnsureWorkshop", "EnsureRemoved")
+			memoryCloud.Forbid("EnsureWorkshop")
 			level, says := worst(examine(t, d), CheckPermissions)
-			if test.copies != (level == Fail) || test.copies && !strings.Contains(says, "lacks EnsureWorkshop") || strings.Contains(says, "EnsureRemoved") {
+			if test.copies != (level == Fail) || test.copies && !strings.Contains(says, "lacks EnsureWorkshop") {
 				t.Errorf("permissions: %s: %s", level, says)
 			}
 			if test.copies && !strings.Contains(says, "needed for "+cloud.ForCopy) {

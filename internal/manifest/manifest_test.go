@@ -276,7 +276,7 @@ func TestManagementApart(t *testing.T) {
 }
 
 func TestBadOptionsAreRefused(t *testing.T) {
-	for _, o := range []Options{{Management: "No_Such"}, {Controller: true}, {CarryOver: v1alpha1.CarryOver{Labels: []string{`a"]`}}}, {CarryOver: v1alpha1.CarryOver{Taints: []string{""}}}, {Namespace: "No_Such"}, {GeneralizeNamespace: "No_Such"},
+	for _, o := range []Options{{Management: "No_Such"}, {Controller: true}, {Namespace: "No_Such"}, {GeneralizeNamespace: "No_Such"},
 		{Namespace: "one", GeneralizeNamespace: "one"}, {GeneralizeNamespace: v1alpha1.DefaultNamespace}, {Namespace: v1alpha1.DefaultGeneralizeNamespace}} {
 		if err := Write(&bytes.Buffer{}, o); err == nil {
 			t.Errorf("%+v was rendered", o)

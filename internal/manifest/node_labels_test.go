@@ -2,7 +2,6 @@ package manifest
 
 import (
 	"context"
-	"encoding/json"
 	"strings"
 	"testing"
 
@@ -13,7 +12,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/testing/apitest"
 )
 
@@ -21,8 +19,7 @@ import (
 // accounts are not limited.
 func TestEngineWritesOfNode(t *testing.T) {
 	admin := apitest.Client(t)
-	carried := v1alpha1.CarryOver{Labels: []string{"example.com/team", "team"}, Taints: []string{"example.com/dedicated"}}
-	for _, object := range documents(t, Options{CarryOver: carried}) {
+	for _, object := range documents(t, Options{}) {
 		switch object.GetKind() {
 		case "ClusterRole", "ClusterRoleBinding", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding":
 			create := object.DeepCopy()
@@ -50,13 +47,6 @@ func TestEngineWritesOfNode(t *testing.T) {
 		_, err := engine.CoreV1().Nodes().Patch(t.Context(), "n", types.MergePatchType, []byte(body), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
 		return err
 	}
-	taints := func(all []corev1.Taint) string {
-		text, err := json.Marshal(map[string]any{"spec": map[string]any{"taints": all}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(text)
-	}
 	refused := []struct{ name, body, says string }{
 		{"a label of the kubelet's gate", `{"metadata":{"labels":{"node-restriction.kubernetes.io/kamino-donor":"true"}}}`, "no labels"},
 		{"another tool's label", `{"metadata":{"labels":{"example.com/a":"b"}}}`, "no labels"},
@@ -68,9 +58,6 @@ func TestEngineWritesOfNode(t *testing.T) {
 		{"another label on the node of a trial", `{"metadata":{"labels":{"kamino.dev/trial":"x","node.kubernetes.io/other":"true"}}}`, "no labels"},
 		{"a taint", `{"spec":{"taints":[{"key":"example.com/mine","effect":"NoSchedule"},{"key":"a","effect":"NoExecute"}]}}`, "no taints"},
 		{"a taint removed", `{"spec":{"taints":null}}`, "no taints"},
-		{"a taint beside one that is carried over",
-			taints(append(node.Spec.Taints[1:], corev1.Taint{Key: "example.com/dedicated", Effect: corev1.TaintEffectNoExecute})), "no taints"},
-		{"a key that only begins like a carried key", `{"metadata":{"labels":{"example.com/team-a":"b"}}}`, "no labels"},
 	}
 	waitForPolicy(t, "kamino-node-labels", func(int) error { return patch(refused[0].body) })
 	for _, test := range refused {
@@ -85,8 +72,6 @@ func TestEngineWritesOfNode(t *testing.T) {
 		"a trial node out of load balancers": `{"metadata":{"labels":{"kamino.dev/trial":"x","node.kubernetes.io/exclude-from-external-load-balancers":"true"}}}`,
 		"the cordon":                         `{"spec":{"unschedulable":true}}`,
 		"nothing":                            `{}`,
-		"a label that is carried over":       `{"metadata":{"labels":{"example.com/team":"blue","team":"blue"}}}`,
-		"a taint that is carried over":       taints(append(node.Spec.Taints, corev1.Taint{Key: "example.com/dedicated", Effect: corev1.TaintEffectNoExecute})),
 	} {
 		if err := patch(body); err != nil {
 			t.Errorf("%s: %v", name, err)

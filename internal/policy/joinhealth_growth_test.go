@@ -49,7 +49,7 @@ func TestRequestsOfAPoolThatIsWatched(t *testing.T) {
 		t.Errorf("%d requests in an hour in which pods wait, %d in a quiet one", waiting, quiet)
 	}
 	s.cloud.AddInstance(s.pool, "dead")
-	s.must(s.cloud.SetCapacity(s.Context(), s.pool, s.seen().Capacity, int64(len(s.cloud.InstanceIDs(s.pool)))))
+	s.must(s.cloud.Scale(s.pool, int64(len(s.cloud.InstanceIDs(s.pool)))))
 	for range 26 { // it is old by then
 		s.hour(nil)
 	}
@@ -100,7 +100,7 @@ func TestUnregisteredInstancesAreCounted(t *testing.T) {
 func (s *promotedPool) resize() {
 	s.Helper()
 	if seen, n := s.seen(), int64(len(s.cloud.InstanceIDs(s.pool))); n != seen.Capacity {
-		s.must(s.cloud.SetCapacity(s.Context(), s.pool, seen.Capacity, n))
+		s.must(s.cloud.Scale(s.pool, n))
 	}
 }
 

@@ -71,8 +71,7 @@ func (s *promotedPool) grow(n int, joins bool) {
 			})
 		}
 	}
-	seen := s.seen()
-	s.must(s.cloud.SetCapacity(s.Context(), s.pool, seen.Capacity, int64(len(s.cloud.InstanceIDs(s.pool)))))
+	s.must(s.cloud.Scale(s.pool, int64(len(s.cloud.InstanceIDs(s.pool)))))
 	s.decider.PoolCache.Forget(s.pool) // as the watcher of the pools' capacity does
 	s.decider.Nodes.News()
 }

@@ -95,8 +95,7 @@ func (a *alertEnv) captured(name string, settle func(*v1alpha1.Settings)) {
 		Spec: v1alpha1.PrototypeSpec{Pool: name, PoolID: string(id), Version: version,
 			Donor: v1alpha1.Donor{NodeName: name + "-0", ProviderID: string(a.cloud.InstanceIDs(id)[0])}},
 	}
-	p.Spec.Settings = v1alpha1.Settings{Generalize: v1alpha1.GeneralizeSettings{Profile: v1alpha1.ProfileStatic},
-		Donor: v1alpha1.DonorSettings{AfterCapture: v1alpha1.ReturnDonor}}.Defaulted()
+	p.Spec.Settings = v1alpha1.Settings{Generalize: v1alpha1.GeneralizeSettings{Profile: v1alpha1.ProfileStatic}}.Defaulted()
 	settle(&p.Spec.Settings)
 	a.must(a.api.Create(a.Context(), p))
 	proof := v1alpha1.Proof{UID: p.UID, Order: "order", BootID: "boot", Profile: v1alpha1.ProfileStatic, ProfileVersion: "1", Rules: 7, Met: 7,

@@ -164,8 +164,6 @@ func TestRules(t *testing.T) {
 		{name: "the only one", around: func(p *PoolState, _ *Rules) { p.Nodes = p.Nodes[:1] }, want: []string{OnlyReadyNode}},
 		{name: "the only one that works", around: func(p *PoolState, _ *Rules) { notReady(p.Nodes[1]) }, want: []string{OnlyReadyNode}},
 		{name: "the only one that takes pods", around: func(p *PoolState, _ *Rules) { cordon(p.Nodes[1]) }, want: []string{OnlyReadyNode}},
-		{name: "the last of its zone, and would leave", node: in("eu-1"),
-			around: func(p *PoolState, _ *Rules) { p.DonorReplaced = allLeave; in("eu-2")(p.Nodes[1]) }, want: []string{LastOfZone}},
 		{name: "cordoned beside one that takes pods", node: cordon,
 			around: func(p *PoolState, _ *Rules) { p.Nodes = append(p.Nodes, patchedNode("n3", cordon)) }, want: []string{Unschedulable}},
 		{name: "refused by others", around: func(p *PoolState, _ *Rules) {

@@ -11,7 +11,7 @@ import (
 )
 
 // aboutAbsence are the reasons that exist because a donor is absent during its capture.
-var aboutAbsence = []string{OwnNode, DoNotDisrupt, OnlyReadyNode, LastOfZone}
+var aboutAbsence = []string{OwnNode, DoNotDisrupt, OnlyReadyNode}
 
 // TestADonorInServiceIsNotAbsent: of all flaws, those about the absence of the donor do not matter if the donor stays in service.
 func TestADonorInServiceIsNotAbsent(t *testing.T) {
@@ -24,7 +24,7 @@ func TestADonorInServiceIsNotAbsent(t *testing.T) {
 			if f.change != nil {
 				f.change(&pool, &rules)
 			}
-			pool.DonorReplaced, pool.InService = nil, true
+			pool.InService = true
 			want := []string{f.reason}
 			if slices.Contains(aboutAbsence, f.reason) {
 				want = nil
@@ -43,11 +43,6 @@ func TestANamedDonorInServiceIsNotAbsent(t *testing.T) {
 		TooManyUnavailable: func(s *Candidate) {
 			s.Peers = append(s.Peers, *readyNode("n3"))
 			s.Peers[0].Spec.Unschedulable = true
-		},
-		LastOfZone: func(s *Candidate) {
-			s.DonorReplaced = true
-			in("eu-1")(s.Node)
-			in("eu-2")(&s.Peers[0])
 		},
 		OwnNode:      func(s *Candidate) { s.OwnNode = "n1" },
 		DoNotDisrupt: func(s *Candidate) { s.Node.Annotations[v1alpha1.DoNotDisruptAnnotation] = "true" },

@@ -32,7 +32,6 @@ func readyNode(name string) corev1.Node {
 // sound is a case without a refusal, with settings that need every question.
 func sound() *Case {
 	donor := readyNode("donor")
-	donor.Labels["team"] = "blue"
 	p := &v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{Name: "pool1-2026.03.14", UID: "uid", CreationTimestamp: metav1.NewTime(noon)}}
 	p.Spec = v1alpha1.PrototypeSpec{
 		Pool:    "pool1",
@@ -43,7 +42,6 @@ func sound() *Case {
 	p.Spec.Settings = p.Spec.Settings.Defaulted()
 	p.Spec.Settings.Generalize.Rules = "ours"
 	p.Spec.Settings.Drain.Force = true
-	p.Spec.Settings.Donor = v1alpha1.DonorSettings{AfterCapture: v1alpha1.RemoveDonor, CarryOver: v1alpha1.CarryOver{Labels: []string{"team"}}}
 	p.Spec.Settings.Recipe.CustomDataFrom = &v1alpha1.SecretKey{Name: "copy"}
 	return &Case{
 		Now: noon, Prototype: p, Pool: "memory:///pool1", PoolName: "pool1",
@@ -54,33 +52,31 @@ func sound() *Case {
 		Account: Found(true), RightLacking: Found(""), OrderRefused: Found(""), PodRefused: Found(""),
 		Rules: Found(
 			Rules{},
-		), CustomData: Found(CustomData{}), MayDelete: Found(true), MayDeleteNode: Found(true), CarryOverDenied: Found(""), Removal: Found(DonorRemoval{}),
+		), CustomData: Found(CustomData{}), MayDelete: Found(true), InPlace: true,
 		Cloud: Found[[]cloud.Refusal](nil), Recipe: Found(cloud.Pool{ID: "memory:///pool1"}), Images: Found(Images{}),
 	}
 }
 
 // looks fail a look of a case, by the field.
 var looks = map[string]func(*Case, error){
-	"Queued":          func(c *Case, err error) { c.Queued = Unread[bool](err) },
-	"Others":          func(c *Case, err error) { c.Others = Unread[[]OtherCapture](err) },
-	"Donor":           func(c *Case, err error) { c.Donor = Unread[Donor](err) },
-	"PoolNodes":       func(c *Case, err error) { c.PoolNodes = Unread[PoolNodes](err) },
-	"Pods":            func(c *Case, err error) { c.Pods = Unread[Pods](err) },
-	"ClockAhead":      func(c *Case, err error) { c.ClockAhead = Unread[time.Duration](err) },
-	"BuiltFrom":       func(c *Case, err error) { c.BuiltFrom = Unread[cloud.Image](err) },
-	"Account":         func(c *Case, err error) { c.Account = Unread[bool](err) },
-	"RightLacking":    func(c *Case, err error) { c.RightLacking = Unread[string](err) },
-	"OrderRefused":    func(c *Case, err error) { c.OrderRefused = Unread[string](err) },
-	"PodRefused":      func(c *Case, err error) { c.PodRefused = Unread[string](err) },
-	"Rules":           func(c *Case, err error) { c.Rules = Unread[Rules](err) },
-	"CustomData":      func(c *Case, err error) { c.CustomData = Unread[CustomData](err) },
-	"MayDelete":       func(c *Case, err error) { c.MayDelete = Unread[bool](err) },
-	"MayDeleteNode":   func(c *Case, err error) { c.MayDeleteNode = Unread[bool](err) },
-	"CarryOverDenied": func(c *Case, err error) { c.CarryOverDenied = Unread[string](err) },
-	"Cloud":           func(c *Case, err error) { c.Cloud = Unread[[]cloud.Refusal](err) },
-	"Recipe":          func(c *Case, err error) { c.Recipe = Unread[cloud.Pool](err) },
-	"Removal":         func(c *Case, err error) { c.Removal = Unread[DonorRemoval](err) },
-	"Images":          func(c *Case, err error) { c.Images = Unread[Images](err) },
+	"Queued":       func(c *Case, err error) { c.Queued = Unread[bool](err) },
+	"Others":       func(c *Case, err error) { c.Others = Unread[[]OtherCapture](err) },
+	"Donor":        func(c *Case, err error) { c.Donor = Unread[Donor](err) },
+	"PoolNodes":    func(c *Case, err error) { c.PoolNodes = Unread[PoolNodes](err) },
+	"Pods":         func(c *Case, err error) { c.Pods = Unread[Pods](err) },
+	"ClockAhead":   func(c *Case, err error) { c.ClockAhead = Unread[time.Duration](err) },
+	"BuiltFrom":    func(c *Case, err error) { c.BuiltFrom = Unread[cloud.Image](err) },
+	"Account":      func(c *Case, err error) { c.Account = Unread[bool](err) },
+	"RightLacking": func(c *Case, err error) { c.RightLacking = Unread[string](err) },
+	"OrderRefused": func(c *Case, err error) { c.OrderRefused = Unread[string](err) },
+	"PodRefused":   func(c *Case, err error) { c.PodRefused = Unread[string](err) },
+	"Rules":        func(c *Case, err error) { c.Rules = Unread[Rules](err) },
+	"CustomData":   func(c *Case, err error) { c.CustomData = Unread[CustomData](err) },
+	"MayDelete":    func(c *Case, err error) { c.MayDelete = Unread[bool](err) },
+	"Cloud":        func(c *Case, err error) { c.Cloud = Unread[[]cloud.Refusal](err) },
+	"Recipe":       func(c *Case, err error) { c.Recipe = Unread[cloud.Pool](err) },
+	"NoToken":      func(c *Case, err error) { c.NoToken = Unread[bool](err) },
+	"Images":       func(c *Case, err error) { c.Images = Unread[Images](err) },
 }
 
 // masking is one problem.
@@ -154,10 +150,13 @@ var maskings = []masking{
 	},
 	{
 		name: "a profile whose donors stay away", reason: SettingUnsupported,
-		words: "profile bootstrap deletes the join credential of node donor, so the node cannot rejoin: remove settings.donor.afterCapture",
-		spoil: func(c *Case) {
-			c.Prototype.Spec.Settings.Generalize.Profile, c.Prototype.Spec.Settings.Donor.AfterCapture = v1alpha1.ProfileBootstrap, v1alpha1.ReturnDonor
-		},
+		words: "would delete the credential with which it joins (profile bootstrap): omit settings.donor.method",
+		spoil: func(c *Case) { c.Prototype.Spec.Settings.Generalize.Profile = v1alpha1.ProfileBootstrap },
+	},
+	{
+		name: "a cloud that powers off no nodes", reason: SettingUnsupported,
+		words: "Kamino does not power off nodes in the cloud of node donor: omit settings.donor.method",
+		spoil: func(c *Case) { c.InPlace = false },
 	},
 	{
 		name: "a setting of another cloud", reason: SettingUnsupported,
@@ -363,18 +362,6 @@ var maskings = []masking{
 		},
 	},
 	{
-		name: "no right to delete nodes", reason: NotAllowed,
-		words: "node donor must be removed after the capture, but Kamino may not delete nodes: grant the permission",
-		of:    []string{"MayDeleteNode"},
-		spoil: func(c *Case) { c.MayDeleteNode = Found(false) },
-	},
-	{
-		name: "no right to write labels", reason: NotAllowed,
-		words: "the replacement of node donor must get labels and taints of the node, but the API server refuses: no labels; allow the keys",
-		of:    []string{"CarryOverDenied"},
-		spoil: func(c *Case) { c.CarryOverDenied = Found("no labels") },
-	},
-	{
 		name: "no instance", reason: NodeNotFound,
 		words: "the cloud has no instance for node donor: ",
 		of:    []string{"Cloud"},
@@ -424,27 +411,12 @@ var maskings = []masking{
 		of:    []string{"Cloud", "Recipe", "Images"},
 		spoil: func(c *Case) { c.Images = Found(crowd(9)) },
 	},
-	{
-		name: "volumes of its own", reason: LocalVolumes,
-		words: "holds the only copy of these volumes: pv-1, pv-2",
-		of:    []string{"Removal"},
-		spoil: func(c *Case) {
-			c.Prototype.Spec.Settings.Drain.Force, c.Removal = false, Found(DonorRemoval{Volumes: []string{"pv-1", "pv-2"}})
-		},
-	},
-	{
-		name: "no token", reason: BootstrapTokenExpired,
-		words: "no bootstrap token of the cluster is valid",
-		of:    []string{"Removal"},
-		spoil: func(c *Case) { c.Removal = Found(DonorRemoval{NoToken: true}) },
-	},
 }
 
 // hides reports whether a problem hides the other problem, because both concern one thing.
 func (s masking) hides(other masking) bool {
 	return s.strays && slices.ContainsFunc(append(other.of, s.of...), func(of string) bool { return of != "Others" && slices.Contains(append(other.of, ""), of) }) ||
-		s.name == "a profile whose donors stay away" && (slices.Contains(other.of, "MayDeleteNode") || slices.Contains(other.of, "CarryOverDenied") || slices.Contains(other.of, "Removal")) || // a donor that returns
-		s.name == "no force" && other.reason == LocalVolumes || // a drain that is forced loses them
+		s.reason == SettingUnsupported && other.reason == SettingUnsupported && s.name != "a setting of another cloud" && other.name != "a setting of another cloud" ||
 		s.alone == "cloud" && slices.Contains(other.of, "Cloud") ||
 		s.alone == "account" && slices.Contains(other.of, "Account")
 }

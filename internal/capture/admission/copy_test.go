@@ -19,16 +19,15 @@ import (
 func copiedDonor() *Case {
 	c := sound()
 	c.Prototype.Spec.Settings.Donor = v1alpha1.DonorSettings{Method: v1alpha1.MethodCopy}
-	c.CanCopy, c.CopyRightLacking = true, Found("")
-	c.Pods, c.MayDelete, c.MayDeleteNode, c.CarryOverDenied = Lookup[Pods]{}, Lookup[bool]{}, Lookup[bool]{}, Lookup[string]{}
+	c.CanCopy, c.CopyRightLacking, c.NoToken = true, Found(""), Found(false)
+	c.Pods, c.MayDelete = Lookup[Pods]{}, Lookup[bool]{}
 	return c
 }
 
-// withoutAbsence are the problems that a donor in service does not have: all of them are about its absence or its removal. Every
+// withoutAbsence are the problems that a donor in service does not have: all of them are about its absence. Every
 // other problem still refuses the capture.
 var withoutAbsence = []string{
-	"a profile whose donors stay away", "no peer", "bare pods", "protected pods", "no force", "kured on the node of a pioneer",
-	"no right to delete nodes", "no right to write labels", "volumes of its own",
+	"a profile whose donors stay away", "no peer", "bare pods", "protected pods", "no force", "kured on the node of a pioneer", "a cloud that powers off no nodes",
 }
 
 // TestWhichReasonsApplyToADonorInService plays each problem of a capture in place.
@@ -62,6 +61,7 @@ func TestWhatACopyNeeds(t *testing.T) {
 		reason, words string
 	}{
 		"a cloud without copies": {func(c *Case) { c.CanCopy = false }, SettingUnsupported, "in the cloud of node donor: omit settings.donor.method"},
+		"no token":               {func(c *Case) { c.NoToken = Found(true) }, BootstrapTokenExpired, "no bootstrap token of the cluster is valid"},
 		"no word to the pod": {func(c *Case) { c.CopyRightLacking = Found("patch nodeorders.kamino.dev") }, NotInstalled,
 			"Kamino may not patch nodeorders.kamino.dev, which a capture by copy needs: restore the role"},
 	} {
@@ -82,7 +82,7 @@ func TestWhatACopyNeeds(t *testing.T) {
 
 // TestAMissingLookPreventsACopy: each look that a capture by copy needs is reported, and no other look is needed.
 func TestAMissingLookPreventsACopy(t *testing.T) {
-	absence := []string{"Pods", "MayDelete", "MayDeleteNode", "CarryOverDenied"}
+	absence := []string{"Pods", "MayDelete"}
 	away := errors.New("it is away")
 	failing := func(c *Case, err error) { c.CopyRightLacking = Unread[string](err) }
 	for field := range reflect.TypeFor[Case]().Fields() {

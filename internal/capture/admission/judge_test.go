@@ -30,7 +30,7 @@ func TestRepeatedCaseReadsOnlyChangingFacts(t *testing.T) {
 	}
 	bare := sound()
 	c := &Case{Now: bare.Now, Prototype: bare.Prototype, Pool: bare.Pool, PoolName: bare.PoolName, Process: Process{Image: bare.Process.Image}, Again: true,
-		Queued: bare.Queued, Others: bare.Others, Donor: bare.Donor, PoolNodes: bare.PoolNodes, Pods: bare.Pods}
+		Queued: bare.Queued, Others: bare.Others, Donor: bare.Donor, PoolNodes: bare.PoolNodes, Pods: bare.Pods, InPlace: true}
 	if v := c.Judge(); !v.Admitted() {
 		t.Errorf("it asks for more: %+v", v)
 	}
@@ -58,15 +58,8 @@ func TestUnneededLookupsMayBeMissing(t *testing.T) {
 			c.Prototype.Spec.Settings.Recipe.CustomDataFrom, c.CustomData = nil, Lookup[CustomData]{}
 		},
 		"nothing is forced": func(c *Case) { c.Prototype.Spec.Settings.Drain.Force, c.MayDelete = false, Lookup[bool]{} },
-		"the donor returns": func(c *Case) {
-			c.Prototype.Spec.Settings.Donor.AfterCapture, c.MayDeleteNode, c.CarryOverDenied, c.Removal = "", Lookup[bool]{}, Lookup[string]{}, Lookup[DonorRemoval]{}
-		},
 		"only thought of": func(c *Case) {
-			c.Prototype.UID, c.MayDelete, c.MayDeleteNode, c.CarryOverDenied = "", Lookup[bool]{}, Lookup[bool]{}, Lookup[string]{}
-		},
-		"the donor has no such label": func(c *Case) {
-			bare := readyNode("donor")
-			c.Donor, c.CarryOverDenied = Found(Donor{Node: &bare}), Lookup[string]{}
+			c.Prototype.UID, c.MayDelete = "", Lookup[bool]{}
 		},
 		"it has to wait": func(c *Case) {
 			c.Queued, c.RightLacking, c.OrderRefused, c.PodRefused = Found(true), Lookup[string]{}, Lookup[string]{}, Lookup[string]{}
@@ -93,8 +86,8 @@ func TestUnneededLookupsMayBeMissing(t *testing.T) {
 		}
 	}
 	c := sound()
-	c.Prototype.UID, c.Process.Drives, c.MayDelete, c.MayDeleteNode, c.CarryOverDenied = "", true, Found(false), Found(false), Found("no")
-	if got := reasons(c.Judge()); !slices.Equal(got, []string{NotAllowed, NotAllowed, NotAllowed}) {
+	c.Prototype.UID, c.Process.Drives, c.MayDelete = "", true, Found(false)
+	if got := reasons(c.Judge()); !slices.Equal(got, []string{NotAllowed}) {
 		t.Errorf("other client: %v", got)
 	}
 	c = sound()

@@ -8,7 +8,8 @@ var sentences = map[string]string{
 	"no version":                       "version tomorrow is not of today (2026.03.14): remove the version, or name the version of today",
 	"a clock behind":                   "the clock of this process is 6m0s behind the clock of the API server: correct the clock, then try again",
 	"left alone":                       "prototype pool1-2026.03.14 was created 26h0m0s ago and never started: delete the prototype and start a new capture",
-	"a profile whose donors stay away": "profile bootstrap deletes the join credential of node donor, so the node cannot rejoin: remove settings.donor.afterCapture, or use profile static if the nodes of the pool share a credential",
+	"a profile whose donors stay away": "a capture of node donor in place would delete the credential with which it joins (profile bootstrap): omit settings.donor.method in a policy, or set Copy in a Prototype",
+	"a cloud that powers off no nodes": "settings.donor.method is InPlace, but Kamino does not power off nodes in the cloud of node donor: omit settings.donor.method in a policy, or set Copy in a Prototype",
 	"a setting of another cloud":       "settings.azure is a setting of another cloud, not of the cloud of node donor: remove settings.azure",
 	"no image":                         "no image for the generalize pod: this build of Kamino is not published; build an image (podman build --target kamino-node -t REGISTRY/kamino-node:TAG .) and push the image. Then name the image with `kamino capture --image`, KAMINO_IMAGE or settings.generalize.image",
 	"an image of theirs":               "settings.generalize.image is evil:v1 and would run as root on node donor, but only Kamino's own image (kamino:v1) and --allowed-images are allowed: remove the setting, or start Kamino with --allowed-images",
@@ -37,16 +38,12 @@ var sentences = map[string]string{
 	"no copy, but another Secret":      "it could be any Secret: label it, or remove the setting",
 	"kured on the node of a pioneer":   "DaemonSet kube-system/kured also reboots node donor: keep the DaemonSet off the pool, or allow other rebooters with pioneer.otherRebooters: Allow",
 	"no force":                         "settings.drain.force is set, but Kamino may not delete pods: grant the permission with rbac.force=true (kamino manifests --force), or remove force",
-	"no right to delete nodes":         "node donor must be removed after the capture, but Kamino may not delete nodes: grant the permission with rbac.removeDonors=true (kamino manifests --remove-donors)",
-	"no right to write labels":         "the replacement of node donor must get labels and taints of the node, but the API server refuses: no labels; allow the keys with admission.carryOver of the chart (kamino manifests --carry-over-labels, --carry-over-taints), or remove settings.donor.carryOver",
 	"no instance":                      "the cloud has no instance for node donor: : NotFound: gone; choose another node",
 	"no cloud of its":                  "the cloud has no instance for node donor: : Unsupported: theirs; choose another node",
 	"the cloud refuses":                "the quota is used up: ask for more",
 	"the pool refuses":                 "the pool rolls: hold it",
 	"a newer recipe":                   "the recipe of pool pool1 names version 2026.03.1402, newer than 2026.03.14: the default is one version per day: try again tomorrow (UTC), or set --version 2026.03.1403",
 	"too many images":                  "the nodes and the recipe of pool pool1 have 9 different images; the pool cannot grow with more than 10 images. The oldest image is image a, on oldest: rebuild these nodes with `kamino rebuild pool1`, or delete the nodes; with Cluster API, delete the Machines",
-	"volumes of its own":               "node donor must be removed after the capture, but holds the only copy of these volumes: pv-1, pv-2; move the data, choose another node, or use force to lose the data",
-	"no token":                         "no bootstrap token of the cluster is valid (ConfigMap kube-public/cluster-info has no token signature), so new nodes of pool pool1 cannot join: create the token of the pool's recipe (kubeadm token create), then try again",
 }
 
 // TestARollbackIsARemedyOnlyForAVersionOfALaterDay, or for the last version that a day can have.

@@ -309,7 +309,7 @@ func (w workWorld) emptied() bool {
 }
 
 // ofDonor are the actions that take a donor out of service, or change its disk, its machine or its pool.
-const ofDonor = "|Cordon|Evict|Protect|Unprotect|PatchDonor|TakeOut|Stop|Start|Return|Serve|Release|Enlarge|Remove|DeleteNode|ScaleOut|"
+const ofDonor = "|Cordon|Evict|Protect|Unprotect|PatchDonor|Stop|Start|Return|Serve|Release|"
 
 var copyRules = []plantest.Rule[workWorld, Action, Reason]{
 	plantest.That("the donor stays in service, and its disk as it is", "", func(_ workWorld, d Decision) bool {

@@ -12,16 +12,14 @@ func returningDonors() []model {
 	for _, refused := range []bool{false, true} {
 		for _, cordoned := range []bool{false, true} {
 			for _, protected := range []bool{false, true} {
-				for _, growing := range []bool{false, true} {
-					w := model{cordonedBefore: cordoned, protectedBefore: protected}
-					w.f = Facts{
-						Refused:   refused,
-						Donor:     DonorFacts{Node: NodeReady, Power: On, Cordoned: cordoned},
-						Hold:      HoldFacts{Protected: protected},
-						Promotion: PromotionFacts{MustScaleOut: growing, MustRetire: true},
-					}
-					worlds = append(worlds, w.derived())
+				w := model{cordonedBefore: cordoned, protectedBefore: protected}
+				w.f = Facts{
+					Refused:   refused,
+					Donor:     DonorFacts{Node: NodeReady, Power: On, Cordoned: cordoned},
+					Hold:      HoldFacts{Protected: protected},
+					Promotion: PromotionFacts{MustRetire: true},
 				}
+				worlds = append(worlds, w.derived())
 			}
 		}
 	}
@@ -30,11 +28,11 @@ func returningDonors() []model {
 	return append(worlds, compares)
 }
 
-// instantDonors are all donors in a cloud whose snapshots are taken at once, without refused worlds and growing pools.
+// instantDonors are all donors in a cloud whose snapshots are taken at once, without refused worlds.
 func instantDonors() []model {
 	var worlds []model
-	for _, w := range append(returningDonors(), leavingDonors()...) {
-		if w.f.Refused || w.f.Promotion.MustScaleOut || w.cordonedBefore != w.protectedBefore {
+	for _, w := range returningDonors() {
+		if w.f.Refused || w.cordonedBefore != w.protectedBefore {
 			continue
 		}
 		w.instant = true
@@ -43,26 +41,11 @@ func instantDonors() []model {
 	return worlds
 }
 
-// leavingDonors are the donors that do not return. Refused worlds and growing pools are only in returningDonors.
-func leavingDonors() []model {
-	var worlds []model
-	for _, w := range returningDonors() {
-		if w.f.Refused || w.f.Promotion.MustScaleOut || w.cordonedBefore != w.protectedBefore {
-			continue
-		}
-		for _, growFirst := range []bool{false, true} {
-			w.f.Leaving.Replaced, w.f.Leaving.GrowFirst = true, growFirst
-			worlds = append(worlds, w.derived())
-		}
-	}
-	return worlds
-}
-
-// pioneers are donors that are patched first. Refused worlds and growing pools are only in returningDonors.
+// pioneers are donors that are patched first. Refused worlds are only in returningDonors.
 func pioneers() []model {
 	var worlds []model
-	for _, w := range append(returningDonors(), leavingDonors()...) {
-		if w.f.Refused || w.f.Promotion.MustScaleOut || w.cordonedBefore != w.protectedBefore || w.f.Leaving.Replaced && w.cordonedBefore {
+	for _, w := range returningDonors() {
+		if w.f.Refused || w.cordonedBefore != w.protectedBefore {
 			continue
 		}
 		w.f.Donor.Patch, w.patchEnd = PatchWanted, PatchDone
@@ -71,27 +54,7 @@ func pioneers() []model {
 	return worlds
 }
 
-// addedDonors are pioneers by which the pool has grown: recorded, but not locked. Some are not Ready yet.
-func addedDonors() []model {
-	var worlds []model
-	for _, node := range []Node{NodeNotReady, NodeReady} {
-		for _, instant := range []bool{false, true} {
-			w := model{size: 1, instant: instant, patchEnd: PatchDone}
-			w.f = Facts{
-				Donor:     DonorFacts{Node: node, Power: On, Patch: PatchWanted},
-				Promotion: PromotionFacts{MustRetire: true},
-				Hold:      HoldFacts{Recorded: true},
-				Leaving:   LeavingFacts{Replaced: true, GrowFirst: true, Added: true},
-			}
-			worlds = append(worlds, w.derived())
-		}
-	}
-	compares := worlds[0]
-	compares.compares = true
-	return append(worlds, compares)
-}
-
-// TestActionsOfWholeCapture lists the actions of a whole capture for a returning and a leaving donor.
+// TestActionsOfWholeCapture lists the actions of a whole capture.
 func TestActionsOfWholeCapture(t *testing.T) {
 	const (
 		taken     = "Look, Wait: Look, Reserve, Record, DeletePod, "
@@ -99,8 +62,7 @@ func TestActionsOfWholeCapture(t *testing.T) {
 		copied    = "Protect, Cordon, Evict, NodeOrder, Note, Generalize, Adopt, Wait: Proof, Believe, DeleteOrder, Wait: PowerOff, TakeSnapshot, "
 		complete  = "Wait: Snapshot, "
 		back      = "DeletePod, Return, Note, Start, Wait: Ready, Unprotect, Release, Forget, "
-		published = "Publish, Wait: Image, DeleteSnapshot, SaveRecipe, Promote, Retire, ScaleOut, Wait: Deletion, Succeed"
-		removed   = "DeletePod, Remove, Wait: Removal, "
+		published = "Publish, Wait: Image, DeleteSnapshot, SaveRecipe, Promote, Retire, Wait: Deletion, Succeed"
 	)
 	for _, c := range []struct {
 		want string
@@ -109,14 +71,9 @@ func TestActionsOfWholeCapture(t *testing.T) {
 		{taken + copied + complete + back + published, model{}},
 		{taken + patched + strings.TrimPrefix(copied, "Protect, ") + complete + back + published, model{f: Facts{Donor: DonorFacts{Patch: PatchWanted}}, patchEnd: PatchDone}},
 		{taken + copied + back + complete + published, model{instant: true}},
-		{taken + "Enlarge, Wait: Replacement, TakeOut, " + copied + complete + removed + "DeleteNode, Forget, " + published, model{f: Facts{Leaving: LeavingFacts{Replaced: true, GrowFirst: true}}}},
-		{taken + copied + complete + removed + "Enlarge, Wait: Removal, DeleteNode, Forget, " + published, model{f: Facts{Leaving: LeavingFacts{Replaced: true}}}},
-		{"Relock, TakeOut, Cordon, Protect, Look, Wait: Look, PatchDonor, DeletePod, PatchDonor, " + strings.TrimPrefix(copied, "Protect, ") + complete + removed + "DeleteNode, Forget, " + published,
-			model{size: 1, patchEnd: PatchDone, f: Facts{Leaving: LeavingFacts{Replaced: true, GrowFirst: true, Added: true}, Hold: HoldFacts{Recorded: true}, Donor: DonorFacts{Patch: PatchWanted}}}},
-		{taken + copied + complete + removed + "Enlarge, Wait: Removal, DeleteNode, Forget, " + published, model{f: Facts{Leaving: LeavingFacts{Replaced: true}}, instant: true}},
 	} {
 		f := &c.of.f
-		f.Donor.Node, f.Donor.Power, f.Promotion.MustRetire, f.Promotion.MustScaleOut = NodeReady, On, true, true
+		f.Donor.Node, f.Donor.Power, f.Promotion.MustRetire = NodeReady, On, true
 		got, w := world().Course(Next, c.of.derived())
 		if got != c.want {
 			t.Errorf("order of a capture:\n got %s\nwant %s", got, c.want)

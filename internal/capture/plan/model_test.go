@@ -32,16 +32,11 @@ type model struct {
 	// hung: the donor never becomes Ready again.
 	hung bool
 
+	// kept: the capture has left the Lease of a donor without an instance to the end of its Node.
+	kept bool
+
 	// compares: the inspection of another node comes first.
 	compares bool
-
-	// size is the intended size of the pool, relative to the start; shrunk counts places that another client removed.
-	// joined: the replacement is Ready; late: its timeout is over. locked: the cloud refuses the removal. removed:
-	// Kamino removed the instance.
-	size, shrunk                  int8
-	joined, late, locked, removed bool
-	// takenOut: the record has the replacement.
-	takenOut bool
 
 	// The record of the order and the return, and its copy in the reservation on the Node.
 	touched, down, returning, noted, notedDown, notedBack bool
@@ -103,34 +98,12 @@ func (w model) derived() model {
 	w.deriveTrial()
 	w.f.Hold.ProtectionRestored = w.f.Hold.Protected == w.protectedBefore
 	w.f.Hold.CordonRestored = w.f.Donor.Node != NodeGone && w.f.Hold.Lock == Ours && w.f.Donor.Cordoned == w.cordonedBefore
-	w.f.Leaving.Replacement = w.replacement()
-	w.f.Leaving.MustTakeOut = w.f.Leaving.GrowFirst && !w.takenOut && !w.f.Disk.Touched &&
-		(w.f.Leaving.Added || w.f.Leaving.Replacement == ReplacementReady)
 	w.f.Disk.LevelDiffers = w.f.Disk.LevelDiffers && w.f.Disk.Proven && w.patched
-	w.f.Leaving.Removing = w.f.Leaving.Removing && w.f.Donor.Power != InstanceGone
-	w.f.Leaving.PlaceKept = w.f.Leaving.PlaceKept && w.f.Donor.Power == InstanceGone
 	w.f.Hold.Restored = w.f.Donor.Node == NodeGone || w.f.Hold.Lock == Unlocked && w.f.Donor.Cordoned == w.cordonedBefore
 	if w.f.Donor.Power != On || w.f.Donor.Node == NodeGone {
 		w.f.Donor.Drained = w.f.Donor.Drained || w.f.Donor.Node == NodeGone
 	}
 	return w
-}
-
-// replacement is the replacement of a leaving donor: with GrowFirst until the pool has one more node, otherwise until the
-// pool has its old size.
-func (w model) replacement() Replacement {
-	gone := w.f.Donor.Power == InstanceGone && !w.f.Leaving.PlaceKept
-	switch {
-	case !w.f.Leaving.Replaced, w.f.Leaving.Added, w.f.Leaving.GrowFirst && gone, !w.f.Leaving.GrowFirst && !gone:
-		return NoReplacement
-	case w.f.Leaving.GrowFirst && w.size < 1, !w.f.Leaving.GrowFirst && w.size+w.shrunk < 0:
-		return ReplacementWanted
-	case w.joined:
-		return ReplacementReady
-	case w.late:
-		return ReplacementLate
-	}
-	return ReplacementAwaited
 }
 
 // effect is the effect of an action on the world.
@@ -155,8 +128,6 @@ func (w model) effect(d Decision) model {
 		f.Hold.Lock, w.noted, w.notedDown, w.notedBack = Ours, w.touched, w.down, w.returning
 	case Note:
 		w.noted, w.notedDown, w.notedBack = f.Disk.Touched, f.Donor.MustLeaveBoot, f.Hold.Returning
-	case TakeOut:
-		w.takenOut = true
 	case Protect:
 		f.Hold.Protected = true
 	case PatchDonor:
@@ -164,7 +135,7 @@ func (w model) effect(d Decision) model {
 	case Cordon:
 		f.Donor.Cordoned = true
 	case Evict:
-		f.Donor.Drained = !f.Leaving.Added || f.Donor.Node == NodeReady // a kubelet that is down ends no pods
+		f.Donor.Drained = true
 	case Order:
 		w.touched, w.down, w.unrecorded, f.Hold.Recorded, f.Disk.Order, f.Disk.Outdated = true, true, false, true, true, false
 		f.Disk.Proven, f.Disk.PoweringOff, f.Donor.Rebooted, w.booted, w.clean = false, false, false, false, false // the report is of this boot
@@ -200,6 +171,9 @@ func (w model) effect(d Decision) model {
 		f.Hold.Protected = w.protectedBefore
 	case Forget:
 		f.Hold.Recorded, w.touched, w.down, w.returning, w.unrecorded = false, f.Disk.Touched, f.Donor.MustLeaveBoot, f.Hold.Returning, false
+		if f.Donor.Power == InstanceGone && f.Donor.Node != NodeGone {
+			f.Hold.Lock, w.kept = Unlocked, true
+		}
 	case Serve:
 		f.Donor.Cordoned, f.Donor.Drained = w.cordonedBefore, false // pods may come
 	case Release:
@@ -207,15 +181,6 @@ func (w model) effect(d Decision) model {
 		if f.Donor.Node != NodeGone {
 			f.Donor.Cordoned = w.cordonedBefore
 		}
-	case Enlarge:
-		w.size++
-	case Remove:
-		f.Leaving.Removing, w.removed = !w.locked, true
-		if f.Leaving.PlaceKept && !w.locked {
-			f.Leaving.PlaceKept, f.Hold.Protected, w.size = false, false, w.size-1
-		}
-	case DeleteNode:
-		f.Donor.Node, f.Hold.Lock, f.Donor.Cordoned = NodeGone, Unlocked, false
 	case Publish:
 		f.Image.Version, w.cleanImage = Pending, w.cleanSnapshot
 	case DeleteSnapshot:
@@ -226,8 +191,6 @@ func (w model) effect(d Decision) model {
 		f.Promotion.Recipe = RecipeHere
 	case Retire:
 		f.Promotion.MustRetire = false
-	case ScaleOut:
-		f.Promotion.MustScaleOut = false
 	case DeleteImage:
 		f.Image.Version = Deleting
 	default:
@@ -250,20 +213,16 @@ func (w model) boot() model {
 func (w model) progress() model {
 	f := &w.f
 	switch {
-	case f.Disk.Pod == PodActive && (!f.isHeld() || f.Leaving.Added) && !f.MustBoot() && f.Donor.Power == On && w.compares:
+	case f.Disk.Pod == PodActive && !f.isHeld() && !f.MustBoot() && f.Donor.Power == On && w.compares:
 		f.Disk.Pod, w.compares = PodCompared, false
-	case f.Disk.Pod == PodActive && (!f.isHeld() || f.Leaving.Added) && !f.MustBoot() && f.Donor.Power == On:
+	case f.Disk.Pod == PodActive && !f.isHeld() && !f.MustBoot() && f.Donor.Power == On:
 		f.Disk.Pod = PodLooked
 	case f.Disk.Pod == PodActive && f.Disk.Order && !w.said && f.Donor.Power == On && !w.booted && !f.Disk.Proven && !w.proofGone:
 		w.said, f.Disk.PoweringOff, w.clean = true, true, true
 	case w.clean && f.Donor.Power == On && !w.booted:
 		f.Donor.Power = Off // the pod powers the donor off
-	case f.Leaving.Removing:
-		f.Donor.Power, f.Hold.Protected, w.size = InstanceGone, false, w.size-1
 	case f.Donor.Power == InstanceGone && f.Donor.Node == NodeReady:
 		f.Donor.Node = NodeNotReady
-	case f.Leaving.Replacement == ReplacementAwaited:
-		w.joined = true
 	case f.Donor.Power == Changing:
 		f.Donor.Power = Off
 	case f.Donor.Power == On && !w.hung && f.Donor.Node != NodeGone && (f.Donor.Node != NodeReady || f.Donor.Rebooted != w.booted):
@@ -294,7 +253,6 @@ func (w model) later() model {
 	overdue, held := w.f.Hold.Overdue, w.f.isHeld()
 	w.f.Disk.PoweringOff = false
 	w.f.Hold.Overdue, w.f.Hold.ReadyOverdue = held, held && overdue
-	w.locked = w.locked && !overdue // a client removes the reservation
 	return w
 }
 
@@ -338,29 +296,11 @@ func (w model) adverse() []model {
 			n.f.Donor.Node, n.f.Hold.Lock, n.f.Donor.Cordoned = NodeGone, Unlocked, false
 		}
 	})
-	add(func(n *model) { // another client deletes the instance with its place
-		if n.sole() && n.f.Leaving.Replaced && !n.f.Leaving.GrowFirst {
-			return // a place is missing without a record
-		}
-		if n.f.Donor.Power != InstanceGone || n.f.Leaving.PlaceKept {
-			n.size, n.shrunk = n.size-1, n.shrunk+1
-		}
+	add(func(n *model) { // another client deletes the instance with its Node
 		n.f.Donor.Node, n.f.Hold.Lock, n.f.Donor.Cordoned = NodeGone, Unlocked, false
-		n.f.Donor.Power, n.f.Hold.Protected, n.f.Leaving.PlaceKept = InstanceGone, false, false
+		n.f.Donor.Power, n.f.Hold.Protected = InstanceGone, false
 	})
-	add(func(n *model) { // the cloud takes the instance, and the pool keeps the place
-		n.f.Leaving.PlaceKept = n.f.Leaving.PlaceKept || n.f.Donor.Power != InstanceGone
-		n.f.Donor.Power = InstanceGone
-	})
-	if w.f.Leaving.Replaced {
-		add(func(n *model) { n.late = n.f.Leaving.Replacement == ReplacementAwaited })
-		add(func(n *model) { n.locked = n.f.Donor.Power != InstanceGone && !n.f.Leaving.Removing })
-		add(func(n *model) { // an autoscaler takes the replacement again
-			if n.f.Leaving.Replacement == ReplacementReady {
-				n.size, n.shrunk, n.joined, n.takenOut = n.size-1, n.shrunk+1, false, false
-			}
-		})
-	}
+	add(func(n *model) { n.f.Donor.Power, n.f.Hold.Protected = InstanceGone, false }) // the cloud takes the instance
 	for _, over := range []Lock{Unlocked, Overwritten, Theirs} {
 		add(func(n *model) { // a hand removes the annotation, or writes over it
 			if n.f.Hold.Lock == Ours && !n.sole() && (over == Unlocked || n.f.Hold.Recorded) {
@@ -402,7 +342,7 @@ func (w model) adverse() []model {
 			n.f.Donor.Power = Off
 		}
 	})
-	add(func(n *model) { n.hung = n.f.MustBoot() || n.f.Leaving.Added })
+	add(func(n *model) { n.hung = n.f.MustBoot() })
 	add(func(n *model) { n.f.Disk.PoweringOff = false }) // the announced power-off does not follow
 	add(func(n *model) {
 		if n.f.Disk.Pod == PodActive {
@@ -481,7 +421,7 @@ func explore(adversities int, starts ...[]model) reached {
 
 // everywhere is what is reached from the begin of every capture. It is explored once for all tests.
 var everywhere = sync.OnceValue(func() reached {
-	return explore(adversities(testing.Short()), returningDonors(), leavingDonors(), instantDonors(), pioneers(), addedDonors())
+	return explore(adversities(testing.Short()), returningDonors(), instantDonors(), pioneers())
 })
 
 // TestEveryReachableWorld checks safety, promptness and liveness in all worlds within three adversities, with each

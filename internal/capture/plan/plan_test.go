@@ -41,8 +41,8 @@ func (w model) gaveBack() bool {
 	if f.Hold.Lock == Ours || f.Hold.Recorded {
 		return false
 	}
-	node := f.Donor.Node == NodeGone || f.Donor.Cordoned == w.cordonedBefore
-	instance := f.Donor.Power == InstanceGone && !f.Leaving.PlaceKept || f.Hold.Protected == w.protectedBefore
+	node := f.Donor.Node == NodeGone || w.kept || f.Donor.Cordoned == w.cordonedBefore
+	instance := f.Donor.Power == InstanceGone || f.Hold.Protected == w.protectedBefore
 	return node && instance
 }
 
@@ -51,38 +51,29 @@ func (w model) powered() bool {
 	return !w.disturbed || w.booted || w.f.Donor.Power == InstanceGone
 }
 
-// isRemoved reports whether the donor can only be removed.
-func (w model) isRemoved() bool { return w.f.Leaving.Replaced && w.f.Disk.Touched }
-
-// needed reports whether the donor's disk is still needed: before the snapshot exists (for a returning donor: before
-// the snapshot is taken), unless the capture fails.
+// needed reports whether the donor's disk is still needed: before the snapshot is taken, unless the capture fails.
 func needed(f Facts) bool {
 	open := !f.Deleting && !f.Failed && !f.LeavesDisk() && f.Image.Version == Absent
-	return open && (f.Image.Snapshot == Absent || f.Image.Snapshot == Pending || f.Image.Snapshot == Taken && f.Leaving.Replaced)
+	return open && (f.Image.Snapshot == Absent || f.Image.Snapshot == Pending)
 }
 
 const (
-	takes     = "|Look|Reserve|Record|TakeOut|Protect|Cordon|Evict|NodeOrder|Generalize|Adopt|"
-	givesBack = "|PatchDonor|Note|Stop|DeletePod|Believe|DeleteOrder|Return|Start|Unprotect|Release|Forget|Fail|Wait|Remove|DeleteNode|Enlarge|"
+	takes     = "|Look|Reserve|Record|Protect|Cordon|Evict|NodeOrder|Generalize|Adopt|"
+	givesBack = "|PatchDonor|Note|Stop|DeletePod|Believe|DeleteOrder|Return|Start|Unprotect|Release|Forget|Fail|Wait|"
 )
 
 var rules = []rule{
 	that("a refused capture changes nothing", takes, func(w model, _ Decision) bool { return !w.f.Refused || w.f.isHeld() }),
 	that("nothing is taken once the end is decided", takes, func(w model, d Decision) bool {
-		return !w.f.Deleting && !w.f.Failed || d.Do == Record && w.isRemoved() ||
-			w.f.Leaving.Added && (d.Do == Record || d.Do == Cordon || d.Do == Evict)
+		return !w.f.Deleting && !w.f.Failed || d.Do == Record && w.f.Donor.Power == InstanceGone // the Lease outlives the capture
 	}),
 	that("a donor is taken only behind a look that found nothing", "|Reserve|", func(w model, _ Decision) bool { return w.f.Disk.Pod == PodLooked }),
 	that("no pod is left behind by a capture that ends", "|Refuse|Close|Succeed|", func(w model, _ Decision) bool { return w.f.Disk.Pod == NoPod }),
-	that("nothing is drained while the look's pod is there", "|Protect|Cordon|Evict|NodeOrder|", func(w model, d Decision) bool {
-		return w.f.Disk.Pod == NoPod ||
-			w.f.Leaving.Added && w.f.Donor.Patch == PatchWanted && (d.Do == Protect || d.Do == Cordon) // an added donor is protected first
+	that("nothing is drained while the look's pod is there", "|Protect|Cordon|Evict|NodeOrder|", func(w model, _ Decision) bool {
+		return w.f.Disk.Pod == NoPod
 	}),
-	that("an added donor is patched only behind a look that found nothing", "|PatchDonor|", func(w model, _ Decision) bool {
-		return !w.f.Leaving.Added || w.f.Donor.Patch != PatchWanted || w.f.Disk.Pod == PodLooked
-	}),
-	that("nothing but the lock is taken while another capture has a node away", "|TakeOut|Protect|Cordon|", func(w model, _ Decision) bool {
-		return !w.f.Queued || w.f.Donor.Cordoned || w.f.Leaving.Added && (w.f.Donor.Patch == PatchWanted || w.f.Failed || w.f.Deleting)
+	that("nothing but the lock is taken while another capture has a node away", "|Protect|Cordon|", func(w model, _ Decision) bool {
+		return !w.f.Queued || w.f.Donor.Cordoned
 	}),
 	that("the lock comes first", "|Record|Protect|Cordon|Evict|NodeOrder|Generalize|", func(w model, _ Decision) bool {
 		return w.f.Hold.Lock == Ours || w.f.Disk.Touched && w.f.isHeld()
@@ -91,7 +82,7 @@ var rules = []rule{
 		return w.f.Hold.Recorded || w.f.Disk.Touched && w.f.isHeld()
 	}),
 	that("pods are evicted only from a cordoned, protected donor", "|Evict|", func(w model, _ Decision) bool {
-		return w.f.Donor.Cordoned && (w.f.Hold.Protected || w.f.Leaving.Added && (w.f.Failed || w.f.Deleting))
+		return w.f.Donor.Cordoned && w.f.Hold.Protected
 	}),
 	that("only a drained donor is generalized", "|NodeOrder|", func(w model, _ Decision) bool {
 		return w.f.Donor.Drained && w.f.Donor.Node == NodeReady
@@ -99,9 +90,8 @@ var rules = []rule{
 	that("a patch begins as carefully as a drain", "|PatchDonor|", func(w model, _ Decision) bool {
 		f := w.f
 		return f.Donor.Patch == PatchUnderWay ||
-			f.Donor.Patch == PatchWanted && !f.Failed && !f.Deleting && f.Hold.Lock == Ours && f.Hold.Recorded && f.Hold.Protected && (f.Disk.Pod == NoPod || f.Leaving.Added) &&
-				(!f.Queued || f.Donor.Cordoned) &&
-				(!f.Leaving.Replaced || !f.Leaving.GrowFirst || f.Leaving.Added && f.Donor.Node == NodeReady || f.Leaving.Replacement == ReplacementReady)
+			f.Donor.Patch == PatchWanted && !f.Failed && !f.Deleting && f.Hold.Lock == Ours && f.Hold.Recorded && f.Hold.Protected && f.Disk.Pod == NoPod &&
+				(!f.Queued || f.Donor.Cordoned)
 	}),
 	that("a node under patch is left to the patch", "", func(w model, d Decision) bool {
 		return w.f.Donor.Patch != PatchUnderWay || w.f.Donor.Power == Off ||
@@ -141,7 +131,7 @@ var rules = []rule{
 	}),
 	that("a promotion never goes backwards", "|Promote|", func(w model, _ Decision) bool { return w.f.Promotion.Recipe == RecipeElsewhere }),
 	that("what the recipe loses is saved first", "|Promote|", func(w model, _ Decision) bool { return w.f.Promotion.Saved }),
-	that("versions are retired only behind a promoted one", "|Retire|ScaleOut|", func(w model, _ Decision) bool {
+	that("versions are retired only behind a promoted one", "|Retire|", func(w model, _ Decision) bool {
 		return w.f.Promotion.Recipe == RecipeHere
 	}),
 	that("an image that a recipe names, or that is complete, is not deleted", "|DeleteImage|", func(w model, _ Decision) bool {
@@ -156,50 +146,11 @@ var rules = []rule{
 	that("a donor is released running", "|Release|", func(w model, _ Decision) bool {
 		return w.f.Donor.Power == On || w.f.Donor.Power == InstanceGone
 	}),
-	that("a donor that leaves does not come back", "|Return|Start|Unprotect|", func(w model, _ Decision) bool { return !w.isRemoved() }),
-	that("a donor is never both removed and returned to service", "|Release|", func(w model, _ Decision) bool { return !w.removed }),
-	that("only a donor that leaves, and was touched or added, is removed", "|Remove|", func(w model, _ Decision) bool {
-		return (w.isRemoved() || w.f.Leaving.Added) && w.f.isHeld()
-	}),
-	that("an added donor is never returned", "|Return|Start|Unprotect|Release|", func(w model, _ Decision) bool { return !w.f.Leaving.Added }),
-	that("an added donor that can serve is drained before its removal", "|Remove|", func(w model, _ Decision) bool {
-		f := w.f
-		return !f.Leaving.Added || f.MustBoot() || f.Donor.Drained && f.Donor.Cordoned || f.Donor.Power == Off || f.Donor.Power == InstanceGone ||
-			f.Donor.Node == NodeGone ||
-			f.Donor.Node == NodeNotReady && f.Hold.Overdue && f.Donor.Cordoned
-	}),
-	that("an added donor takes no pods before its patch", "|Protect|PatchDonor|", func(w model, _ Decision) bool {
-		return !w.f.Leaving.Added || w.f.Donor.Patch != PatchWanted || w.f.Donor.Cordoned
-	}),
-	that("a pool is never left larger than it was", "|Succeed|Close|", func(w model, _ Decision) bool { return !w.f.Leaving.Added || w.size <= 0 }),
-	that("a donor is removed when its disk is not needed", "|Remove|", func(w model, _ Decision) bool {
-		return !needed(w.f) || w.f.Image.Snapshot == Complete
-	}),
-	that("an instance is removed before its Node", "|DeleteNode|", func(w model, _ Decision) bool {
-		return w.f.Donor.Power == InstanceGone && !w.f.Leaving.PlaceKept && (w.isRemoved() || w.f.Leaving.Added)
-	}),
-	that("only a Node that is down is deleted", "|DeleteNode|", func(w model, _ Decision) bool { return w.f.Donor.Node == NodeNotReady }),
-	that("another holder's Node is not removed", "|Remove|DeleteNode|", func(w model, _ Decision) bool { return w.f.Hold.Lock != Theirs }),
-	that("a replacement is recorded before the donor is drained", "|Protect|Cordon|Evict|NodeOrder|PatchDonor|", func(w model, d Decision) bool {
-		return !w.f.Leaving.GrowFirst || w.takenOut || w.f.Leaving.Added && d.Do != PatchDonor || w.f.Donor.Patch == PatchUnderWay
-	}),
-	that("a donor that leaves is taken behind its replacement", "|TakeOut|Protect|Cordon|Evict|NodeOrder|", func(w model, _ Decision) bool {
-		return !w.f.Leaving.Replaced || !w.f.Leaving.GrowFirst || w.f.Leaving.Added || w.f.Leaving.Replacement == ReplacementReady
-	}),
-	that("a pool grows for its donor only, and by one", "|Enlarge|", func(w model, _ Decision) bool {
-		return w.f.Leaving.Replaced && w.f.Leaving.Replacement == ReplacementWanted && w.f.isHeld() && w.size < 1
-	}),
-	that("a pool is never left smaller than it was", "|Succeed|Close|", func(w model, _ Decision) bool {
-		return !w.f.Leaving.Replaced || w.size+w.shrunk >= 0
-	}),
-	that("a donor that leaves takes its place along", "|Succeed|Close|", func(w model, _ Decision) bool {
-		return !w.isRemoved() && !w.f.Leaving.Added || !w.f.Leaving.PlaceKept
-	}),
 	that("another holder's reservation stays", "|Release|Relock|Note|", func(w model, _ Decision) bool { return w.f.Hold.Lock != Theirs }),
 	that("the Node knows of the order before the pod is made", "|Generalize|", func(w model, _ Decision) bool {
 		return w.f.Hold.Lock != Ours || w.noted
 	}),
-	that("nothing goes on without its record", takes+"Publish|SaveRecipe|Promote|Retire|ScaleOut|", func(w model, _ Decision) bool {
+	that("nothing goes on without its record", takes+"Publish|SaveRecipe|Promote|Retire|", func(w model, _ Decision) bool {
 		return !w.f.Unrecorded || w.f.Failed || w.f.Deleting
 	}),
 	that("a stopped donor is not waited for", "|Wait|Evict|", func(w model, _ Decision) bool {
@@ -219,15 +170,14 @@ var rules = []rule{
 			(w.f.Image.Snapshot == Absent || w.f.Image.Snapshot == Foreign)
 	}),
 	that("success means a promoted image", "|Succeed|", func(w model, _ Decision) bool {
-		return w.f.Promotion.Recipe == RecipeHere && w.f.Image.Version == Complete && w.cleanImage && !w.f.Promotion.MustRetire &&
-			!w.f.Promotion.MustScaleOut
+		return w.f.Promotion.Recipe == RecipeHere && w.f.Image.Version == Complete && w.cleanImage && !w.f.Promotion.MustRetire
 	}),
 	that("a failed end leaves no half-made image", "|Close|", func(w model, _ Decision) bool {
 		return w.f.Image.Version != Pending && w.f.Image.Version != Broken
 	}),
 	that("promptness: a donor whose disk is not needed is on its way back", "", func(w model, d Decision) bool {
-		return !w.f.isHeld() || needed(w.f) || strings.Contains(givesBack, "|"+string(d.Do)+"|") || d.Do == Record && w.isRemoved() ||
-			w.f.Leaving.Added && slices.Contains([]Action{Record, Relock, Cordon, Evict}, d.Do)
+		return !w.f.isHeld() || needed(w.f) || strings.Contains(givesBack, "|"+string(d.Do)+"|") ||
+			d.Do == Record && w.f.Donor.Power == InstanceGone
 	}),
 	that("promptness: no wait while the donor's way back is open", "|Wait|", func(w model, d Decision) bool {
 		if !w.f.isHeld() || needed(w.f) {
@@ -235,8 +185,7 @@ var rules = []rule{
 		}
 		return d.Why == ForHolder && w.f.Hold.Lock == Theirs || d.Why == ForPowerOff && (w.f.Donor.Power == Changing || w.f.Disk.PoweringOff) ||
 			d.Why == ForPowerOn && w.f.Donor.Power == Changing ||
-			d.Why == ForReady && w.f.Donor.Power == On && !w.f.isBack() ||
-			d.Why == ForRemoval && (w.f.Leaving.Removing || w.f.Donor.Power == InstanceGone && w.f.Donor.Node == NodeReady)
+			d.Why == ForReady && w.f.Donor.Power == On && !w.f.isBack()
 	}),
 	that("promptness: a deadline ends what holds the donor", "", func(w model, d Decision) bool {
 		return !w.f.Hold.Overdue || !w.f.isHeld() || !needed(w.f) || d.Do == Fail
@@ -305,43 +254,5 @@ func TestWhatIsNotReadDoesNotMatter(t *testing.T) {
 	}
 	if tried["instance"] == 0 || tried["snapshot"] == 0 || tried["pod"] == 0 {
 		t.Errorf("not tried in all rooms: %v", tried)
-	}
-}
-
-// TestEqualDecisionsForBothDonors: returning and leaving donors have equal decisions before the reservation, from the
-// order to the copy, and after the release. Faults of calls there need only one kind of donor.
-func TestEqualDecisionsForBothDonors(t *testing.T) {
-	tried := map[string]int{}
-	for f := range everywhere().facts {
-		open := !f.Failed && !f.Deleting
-		var where string
-		switch {
-		case f.Leaving.Added:
-			continue
-		case !f.isHeld() && !f.MustBoot():
-			where = "before it is held"
-		case open && f.Disk.Touched && f.isHeld() && !f.Hold.Returning && f.Image.Version == Absent && f.Image.Snapshot == Absent:
-			where = "from the order to the copy"
-		case open && !f.isHeld() && f.Image.Version != Absent:
-			where = "published"
-		default:
-			continue
-		}
-		tried[where]++
-		want := Next(f)
-		for _, leaves := range []bool{false, true} {
-			for _, growFirst := range []bool{false, true} {
-				for _, replacement := range []Replacement{NoReplacement, ReplacementWanted, ReplacementAwaited, ReplacementReady, ReplacementLate} {
-					other := f
-					other.Leaving.Replaced, other.Leaving.GrowFirst, other.Leaving.Replacement = leaves, growFirst, replacement
-					if got := Next(other); got != want {
-						t.Fatalf("%s: %s, and %s for %+v", where, want, got, other)
-					}
-				}
-			}
-		}
-	}
-	if tried["before it is held"] == 0 || tried["from the order to the copy"] == 0 || tried["published"] == 0 {
-		t.Errorf("worlds that were tried: %v", tried)
 	}
 }

@@ -162,7 +162,7 @@ func (w model) adverseToTrial() []model {
 const ofTrials = "|BeginTrial|WatchTrial|PassTrial|Quarantine|EndTrial|"
 
 // goesOn are the actions that leave a trial behind, or end the capture.
-const goesOn = "|SaveRecipe|Promote|Retire|ScaleOut|Succeed|Close|"
+const goesOn = "|SaveRecipe|Promote|Retire|Succeed|Close|"
 
 // trialProperties are those of trials and of the gate in front of a promotion.
 var trialRules = []rule{
@@ -176,7 +176,7 @@ var trialRules = []rule{
 	that("a pool is never left on an untried version", "|Succeed|Close|", func(w model, _ Decision) bool {
 		return !w.f.Trial.Needed || w.f.Promotion.Recipe != RecipeHere || w.tried.passed || w.tried.byHand
 	}),
-	that("an untried version is no success, unless a person has promoted it", "|Retire|ScaleOut|Succeed|", func(w model, _ Decision) bool {
+	that("an untried version is no success, unless a person has promoted it", "|Retire|Succeed|", func(w model, _ Decision) bool {
 		return !w.f.Trial.Needed || w.tried.byHand || w.tried.passed && w.f.Trial.Verdict == VerdictPassed
 	}),
 	that("a version that a person promoted is not tried and not quarantined", "|BeginTrial|WatchTrial|PassTrial|Quarantine|",

@@ -12,21 +12,17 @@ func (w model) inCluster() Facts {
 	f.Hold.Protected, f.Hold.ProtectionRestored, f.Donor.Power = false, false, PowerUnread
 	return Facts{
 		Deleting: f.Deleting, Failed: f.Failed, Unrecorded: f.Unrecorded, Hold: f.Hold, Donor: f.Donor, Disk: DiskFacts{Touched: f.Disk.Touched},
-		Leaving: LeavingFacts{Replaced: f.Leaving.Replaced, GrowFirst: f.Leaving.GrowFirst, Added: f.Leaving.Added},
 	}
 }
 
 // idle reports whether no step is left for a donor that can serve, by the facts of the cluster.
 func (w model) idle() bool {
 	f := w.f
-	if f.Hold.Lock != Ours || f.Donor.Node != NodeReady || w.isRemoved() || f.Donor.Patch == PatchUnderWay {
+	if f.Hold.Lock != Ours || f.Donor.Node != NodeReady || f.Donor.Patch == PatchUnderWay {
 		return false
 	}
 	if f.MustBoot() {
 		return f.Hold.Returning && f.Donor.Rebooted
-	}
-	if f.Leaving.Added && (f.Failed || f.Deleting) {
-		return false // the donor is removed next
 	}
 	return f.Hold.Overdue || f.Failed || f.Deleting
 }
@@ -65,18 +61,13 @@ func TestWrongBlindPlannersAreCaught(t *testing.T) {
 		"serves with the disk that was touched":                       with(func(f *Facts) { f.Disk.Touched, f.Donor.MustLeaveBoot = false, false }),
 		"serves in the boot that it must leave":                       with(func(f *Facts) { f.Donor.Rebooted = true }),
 		"serves while its disk is needed":                             with(func(f *Facts) { f.Hold.Returning = true }),
-		"serves though it leaves": with(func(f *Facts) {
-			f.Leaving.Replaced = false
-			f.Hold.Returning, f.Donor.Rebooted = f.Hold.Returning || f.Failed, f.Donor.Rebooted || f.Failed
-		}),
-		"serves on a Node's last word":        with(mistaken(nodeOf, NodeNotReady, NodeReady)),
-		"serves another holder's node":        with(mistaken(lockOf, Theirs, Ours)),
-		"keeps a patch waiting for the cloud": instead(PatchDonor, wait(ForCloud)),
-		"serves during the patch":             with(mistaken(patchOf, PatchUnderWay, NoPatch)),
-		"serves an added donor at its end":    with(func(f *Facts) { f.Leaving.Added = f.Leaving.Added && !f.Failed && !f.Deleting }),
-		"ends a capture that has time":        with(func(f *Facts) { f.Hold.Overdue = true }),
+		"serves on a Node's last word":                                with(mistaken(nodeOf, NodeNotReady, NodeReady)),
+		"serves another holder's node":                                with(mistaken(lockOf, Theirs, Ours)),
+		"keeps a patch waiting for the cloud":                         instead(PatchDonor, wait(ForCloud)),
+		"serves during the patch":                                     with(mistaken(patchOf, PatchUnderWay, NoPatch)),
+		"ends a capture that has time":                                with(func(f *Facts) { f.Hold.Overdue = true }),
 	}, func(next planner) *plantest.Exploration[model, Facts, Action, Reason] {
-		m := world(returningDonors(), leavingDonors(), pioneers(), addedDonors())
+		m := world(returningDonors(), pioneers())
 		m.Beside.Next = next
 		return m.Explore(Next, adversities(true))
 	})

@@ -30,7 +30,7 @@ func TestReasonDescriptions(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, match := range written.FindAllStringSubmatch(string(text), -1) {
-			if !slices.Contains([]string{cloud.PoolAtMaximum, cloud.PoolNotCopyable, cloud.TerraformManaged}, match[1]) { // described for all clouds
+			if !slices.Contains([]string{cloud.PoolNotCopyable, cloud.TerraformManaged}, match[1]) { // described for all clouds
 				found = append(found, match[1])
 			}
 		}

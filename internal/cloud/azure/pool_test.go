@@ -112,25 +112,3 @@ func TestRecipeVersions(t *testing.T) {
 		})
 	}
 }
-
-func TestSetCapacity(t *testing.T) {
-	a := newARM(t)
-	a.pool("")
-	p := a.provider()
-	wantKind(t, p.SetCapacity(t.Context(), testPool, 2, 4), cloud.Conflict)
-	wantKind(t, p.SetCapacity(t.Context(), testPool, 3, 2), cloud.Invalid)
-	wantKind(t, p.SetCapacity(t.Context(), testPool, 3, 3), cloud.Invalid)
-	if made := a.made(); len(made) != 0 {
-		t.Errorf("a refused growth sent %v", made)
-	}
-	if err := p.SetCapacity(t.Context(), testPool, 3, 4); err != nil {
-		t.Fatal(err)
-	}
-	sent := a.last("PATCH", "/pool1")
-	want := object(t, `{"sku": {"name": "Standard_D2s_v5", "tier": "Standard", "capacity": 4}}`)
-	if diff := cmp.Diff(want, sent.Body); diff != "" || sent.IfMatch != `"1"` {
-		t.Errorf("If-Match %q, body %s", sent.IfMatch, diff)
-	}
-	a.next("PATCH", string(testPool), armError(412, "PreconditionFailed", "changed"))
-	wantKind(t, p.SetCapacity(t.Context(), testPool, 4, 5), cloud.Conflict)
-}

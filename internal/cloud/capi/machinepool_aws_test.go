@@ -17,7 +17,7 @@ const (
   minSize: 1, maxSize: 9, refreshPreferences: {disable: true}, awsLaunchTemplate: {instanceType: m6i.large, ami: {id: ami-1}}}, status: {infrastructureMachineKind: AWSMachine}}`
 )
 
-// TestGroupRefreshRefusals: an instance refresh is refused. For a reserved donor, CAPA must not write the size.
+// TestGroupRefreshRefusals: an instance refresh is refused.
 func TestGroupRefreshRefusals(t *testing.T) {
 	for name, c := range map[string]struct {
 		pool, factory string
@@ -26,14 +26,10 @@ func TestGroupRefreshRefusals(t *testing.T) {
 		"all as it must be":    {poolOfGroup, factoryOfGroup, nil},
 		"refreshes":            {poolOfGroup, strings.Replace(factoryOfGroup, "disable: true", "disable: false", 1), []string{cloud.NodesWouldBeReplaced}},
 		"refreshes by default": {poolOfGroup, strings.Replace(factoryOfGroup, "refreshPreferences: {disable: true}, ", "", 1), []string{cloud.NodesWouldBeReplaced}},
-		"replicas of its own": {strings.Replace(poolOfGroup, "cluster.x-k8s.io/replicas-managed-by", "other", 1), factoryOfGroup,
-			[]string{cloud.SizeManagedElsewhere}},
-		"replicas that are not": {strings.Replace(poolOfGroup, "managed-by: autoscaler", "managed-by: 'false'", 1), factoryOfGroup,
-			[]string{cloud.SizeManagedElsewhere}},
 		"no machines": {poolOfGroup, strings.Replace(factoryOfGroup, "{infrastructureMachineKind: AWSMachine}", "{}", 1),
 			[]string{cloud.PoolUnsupported}},
 		"nothing as it must be ": {strings.Replace(poolOfGroup, "managed-by: autoscaler", "managed-by: 'false'", 1),
-			`{kind: AWSMachinePool, spec: {}}`, []string{cloud.NodesWouldBeReplaced, cloud.SizeManagedElsewhere, cloud.PoolUnsupported}},
+			`{kind: AWSMachinePool, spec: {}}`, []string{cloud.NodesWouldBeReplaced, cloud.PoolUnsupported}},
 	} {
 		var got []string
 		for _, r := range awsRolls(parseObject(t, c.pool), parseObject(t, c.factory), featureGateState{}) {
@@ -45,9 +41,6 @@ func TestGroupRefreshRefusals(t *testing.T) {
 		if diff := cmp.Diff(c.want, got); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
-	}
-	if found := refuseSize(parseObject(t, poolOfGroup)); found != nil {
-		t.Errorf("the size of a group is refused: %+v", found)
 	}
 }
 
@@ -103,23 +96,5 @@ func TestTrialMachinesOfGroups(t *testing.T) {
 		if diff := cmp.Diff(before.Object, factory.Object); diff != "" {
 			t.Errorf("%s: the pool was changed: %s", name, diff)
 		}
-	}
-}
-
-// TestTokensInGroups: a token of a group contains both parts, and a token of a Machine has no part of a group.
-func TestTokensInGroups(t *testing.T) {
-	for _, machine := range []string{cloud.TokenUnprotected, "skip-remediation", "pre-drain", "skip-remediation,pre-drain"} {
-		for _, group := range []string{cloud.TokenUnprotected, cloud.TokenProtected, "standby", "standby,protected"} {
-			token := joinTokens(machine, group)
-			if a, b := splitToken(token); a != machine || b != group || len(token) > cloud.MaxToken {
-				t.Errorf("%q is taken for %q and %q", token, a, b)
-			}
-		}
-		if a, b := splitToken(machine); a != machine || b != "" && machine != cloud.TokenUnprotected {
-			t.Errorf("%q is taken for %q and %q", machine, a, b)
-		}
-	}
-	if token := joinTokens(cloud.TokenUnprotected, cloud.TokenUnprotected); token != cloud.TokenUnprotected {
-		t.Errorf("what nothing holds has the token %q", token)
 	}
 }

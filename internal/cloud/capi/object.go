@@ -144,13 +144,6 @@ func (o object) pausedCondition() spec {
 	return o.condition(conditionPaused, "status", "conditions")
 }
 
-// isObserved reports whether the controller has observed the current object, including a pause.
-func (o object) isObserved() bool {
-	said := o.pausedCondition()
-	seen, _ := said["observedGeneration"].(int64)
-	return said != nil && seen >= o.GetGeneration() && (!o.is(annotationPaused) || said.text("status") == string(metav1.ConditionTrue))
-}
-
 // reference is a reference to an object in the same namespace.
 type reference struct {
 	schema.GroupKind

@@ -66,77 +66,6 @@ func TestEndedMachines(t *testing.T) {
 	}
 }
 
-// TestNoted: conditions of both API versions show whether Cluster API has observed the current object.
-func TestNoted(t *testing.T) {
-	const paused = "kind: MachineDeployment, metadata: {name: workers, generation: 4, annotations: {cluster.x-k8s.io/paused: ''}}"
-	const working = "kind: MachineDeployment, metadata: {name: workers, generation: 4}"
-	for name, c := range map[string]struct {
-		manifest string
-		want     bool
-	}{
-		"as it is": {"{apiVersion: cluster.x-k8s.io/v1beta2, " + working +
-			", status: {conditions: [{type: Ready, status: 'True', observedGeneration: 3}, {type: Paused, status: 'False', observedGeneration: 4}]}}", true},
-		"as it was": {"{apiVersion: cluster.x-k8s.io/v1beta2, " + working +
-			", status: {conditions: [{type: Ready, status: 'True', observedGeneration: 4}, {type: Paused, status: 'False', observedGeneration: 3}]}}", false},
-		"paused": {"{apiVersion: cluster.x-k8s.io/v1beta2, " + paused +
-			", status: {conditions: [{type: Paused, status: 'True', observedGeneration: 4}]}}", true},
-		"paused since": {"{apiVersion: cluster.x-k8s.io/v1beta2, " + paused +
-			", status: {conditions: [{type: Paused, status: 'False', observedGeneration: 4}]}}", false},
-		"paused, and resized": {"{apiVersion: cluster.x-k8s.io/v1beta2, " + paused +
-			", status: {conditions: [{type: Paused, status: 'True', observedGeneration: 3}]}}", false},
-		"v1beta1": {"{apiVersion: cluster.x-k8s.io/v1beta1, " + paused +
-			", status: {v1beta2: {conditions: [{type: Paused, status: 'True', observedGeneration: 4}]}}}", true},
-		"v1beta1, as it was": {"{apiVersion: cluster.x-k8s.io/v1beta1, " + paused +
-			", status: {v1beta2: {conditions: [{type: Paused, status: 'True', observedGeneration: 3}]}}}", false},
-		"before v1.9": {"{apiVersion: cluster.x-k8s.io/v1beta1, " + paused +
-			", status: {observedGeneration: 4, conditions: [{type: Ready, status: 'True'}]}}", false},
-		"new": {"{apiVersion: cluster.x-k8s.io/v1beta2, " + working + "}", false},
-	} {
-		content, err := yaml.YAMLToJSON([]byte(c.manifest))
-		o := object{&unstructured.Unstructured{}}
-		if err == nil {
-			err = o.UnmarshalJSON(content) // with the number types of a client
-		}
-		if err != nil {
-			t.Fatal(name, err)
-		}
-		if is := o.isObserved(); is != c.want {
-			t.Errorf("%s: %v, want %v", name, is, c.want)
-		}
-	}
-}
-
-// TestRefuseUnheld: a capture with a removed donor is refused if Cluster API would not cooperate.
-func TestRefuseUnheld(t *testing.T) {
-	const (
-		known   = `{apiVersion: cluster.x-k8s.io/v1beta2, kind: MachineDeployment, metadata: {name: workers, namespace: fleet}, status: {conditions: [{type: Paused, status: 'False'}]}}`
-		joined  = `{kind: Machine, metadata: {name: one, namespace: fleet}, status: {nodeRef: {name: one}}}`
-		cluster = `{kind: Cluster, metadata: {name: prod, namespace: fleet}, spec: {controlPlaneRef: {name: prod}}}`
-	)
-	for name, c := range map[string]struct {
-		pool, machine string
-		want          []string
-	}{
-		"nothing":        {known, joined, nil},
-		"no Node":        {known, `{kind: Machine, metadata: {name: one, namespace: fleet}}`, []string{reasonPending}},
-		"no condition":   {deploymentV1beta2, joined, []string{reasonPending}},
-		"before v1.9":    {deploymentV1beta1, joined, []string{reasonPending}},
-		"a machine pool": {`{apiVersion: cluster.x-k8s.io/v1beta2, kind: MachinePool, metadata: {name: workers, namespace: fleet}}`, joined, nil},
-	} {
-		found, err := (&clusterAccess{}).refuseUnheld(t.Context(), nil, parseObject(t, cluster), parseObject(t, c.pool), parseObject(t, c.machine))
-		if err != nil {
-			t.Fatal(name, err)
-		}
-		var reasons []string
-		for _, f := range found {
-			reasons = append(reasons, f.Reason)
-		}
-		if diff := cmp.Diff(c.want, reasons); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
-	}
-}
-
 // TestRefusals: each refusal names the object and the remedy.
 func TestRefusals(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -275,20 +204,6 @@ func TestImagesOfTemplates(t *testing.T) {
 		}
 		if have := c.of.image(inner); have != c.want || inner[c.mustLose] != nil {
 			t.Errorf("%s: it names %q, want %q: %v", name, have, c.want, inner)
-		}
-	}
-}
-
-func TestTokens(t *testing.T) {
-	for token, annotations := range map[string]map[string]string{
-		cloud.TokenUnprotected: nil, "skip-remediation": {annotationSkip: ""}, "pre-drain": {annotationHook: ""},
-		"skip-remediation,pre-drain": {annotationSkip: "", annotationHook: "x"},
-	} {
-		m := parseObject(t, `{kind: Machine}`)
-		m.SetAnnotations(annotations)
-		has, err := readToken(opUnprotect, "i", token)
-		if hold := protectionOf(m); hold.Token != token || hold.Protected != (len(annotations) == 2) || err != nil || len(has) != len(annotations) {
-			t.Errorf("%v: %+v, %v, %v", annotations, hold, has, err)
 		}
 	}
 }

@@ -242,7 +242,7 @@ func TestPartsOfAnImage(t *testing.T) {
 	}
 }
 
-// TestRefusalsOfTopologies: the topology decides about strategy and size. Pending changes must arrive first.
+// TestRefusalsOfTopologies: the topology decides about the strategy. Pending changes must arrive first.
 func TestRefusalsOfTopologies(t *testing.T) {
 	const patches, variables = `[{op: replace, path: /spec/template/spec/ami/id, valueFrom: {variable: ami}}]`, `[{name: ami, value: ami-1}]`
 	const own = `kept: {as: it is}`
@@ -266,9 +266,6 @@ func TestRefusalsOfTopologies(t *testing.T) {
 			want: []string{cloud.NodesWouldBeReplaced}, says: "sets no strategy"},
 		"the entry wins": {class: strings.Replace(classV1beta2, onDelete, rollingUpdate, 1),
 			cluster: strings.Replace(classyV1beta2, own, `rollout: {strategy: {type: OnDelete}}`, 1)},
-		"a size": {cluster: strings.Replace(classyV1beta2, own, `replicas: 3`, 1), want: []string{cloud.SizeManagedElsewhere},
-			says: "remove spec.topology.workers.machineDeployments[md-0].replicas"},
-		"a size of none at all": {cluster: strings.Replace(classyV1beta2, own, `replicas: 0`, 1), want: []string{cloud.SizeManagedElsewhere}},
 	} {
 		v := poolView{pool: parseObject(t, cmp.Or(c.pool, ownedByIt))}
 		v.topology = made(t, aws, cmp.Or(c.class, classV1beta2), cmp.Or(c.cluster, classyV1beta2), patches, variables, `[]`,
@@ -276,7 +273,7 @@ func TestRefusalsOfTopologies(t *testing.T) {
 		v.cluster = v.topology.cluster
 		var reasons []string
 		var messages strings.Builder
-		for _, r := range slices.Concat(v.refuseTopology(refusalsToWrite(v.cluster, v.pool)), v.topology.refuseReplicas(v.pool), v.pending()) {
+		for _, r := range slices.Concat(v.refuseTopology(refusalsToWrite(v.cluster, v.pool)), v.pending()) {
 			reasons = append(reasons, r.Reason)
 			messages.WriteString(r.Message)
 		}

@@ -134,7 +134,7 @@ func (f *forgedCluster) reserve(name string, cordoned bool) {
 	f.must(err)
 	r := node.NewReservation(v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: n.Name, UID: types.UID("gone-" + n.Name)}, n, "",
 		metav1.NewTime(f.clock.Now()))
-	r.GeneralizeBootID, r.Replacement = n.Status.NodeInfo.BootID, &v1alpha1.DonorReplacement{GrowFirst: true}
+	r.GeneralizeBootID = n.Status.NodeInfo.BootID
 	_, err = node.Reservations{Kube: f.kube, Now: f.clock.Now}.Note(f.Context(), n, r)
 	f.must(err)
 	if cordoned {
@@ -157,36 +157,6 @@ func (f *forgedCluster) confirmed(ctx context.Context) ([]reservations.Node, []c
 	}
 	reservations.Sort(found)
 	return found, nil, err
-}
-
-// TestDonorsAreRemovedInTurn: donors of lost captures wait for each other, and for other reserved nodes.
-func TestDonorsAreRemovedInTurn(t *testing.T) {
-	f := newField(t)
-	f.sweeper.Held = f.confirmed
-	for _, name := range []string{"pool1-0", "pool1-1", "pool2-0"} {
-		f.reserve(name, true)
-	}
-	worst, before := 0, len(f.nodes())
-	for range 60 {
-		f.passes(1)
-		removing := 0
-		nodes, _, err := f.confirmed(t.Context())
-		f.must(err)
-		for _, n := range nodes {
-			if n.Removing {
-				removing++
-			}
-		}
-		worst = max(worst, removing)
-	}
-	if left := len(f.nodes()); left != before-3 || worst != 1 {
-		t.Errorf("%d of %d nodes are left, and %d were removed at once", left, before, worst)
-	}
-	leases, err := node.Reservations{Kube: f.kube}.All(t.Context())
-	f.must(err)
-	if len(leases) > 0 {
-		t.Errorf("leases are left: %+v", leases)
-	}
 }
 
 // TestUncordonedDonorIsOnlyReported: the sweeper leaves an uncordoned donor under the old boot alone, and reports the

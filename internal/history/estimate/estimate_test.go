@@ -42,12 +42,12 @@ func TestMediansOfEachStep(t *testing.T) {
 		capture(v1alpha1.PhaseSucceeded, 4*time.Minute, v1alpha1.PhaseDraining, time.Minute, v1alpha1.PhasePublishing, 20*time.Minute),
 		capture(v1alpha1.PhaseSucceeded, 5*time.Minute, v1alpha1.PhaseDraining, 2*time.Minute, v1alpha1.PhasePublishing, 9*time.Hour),
 		capture(v1alpha1.PhaseSucceeded, 6*time.Minute, v1alpha1.PhaseDraining, 3*time.Minute, v1alpha1.PhasePublishing, 22*time.Minute,
-			v1alpha1.PhaseScalingOut, 10*time.Second),
+			v1alpha1.PhaseRetiring, 10*time.Second),
 	}, false)
 	want := estimate.Estimate{
 		Captures: 3, Seconds: 24*60 + 10, OutOfServiceSeconds: 300,
 		Steps: []estimate.Step{
-			{Phase: v1alpha1.PhaseDraining, Seconds: 120}, {Phase: v1alpha1.PhasePublishing, Seconds: 22 * 60}, {Phase: v1alpha1.PhaseScalingOut, Seconds: 10},
+			{Phase: v1alpha1.PhaseDraining, Seconds: 120}, {Phase: v1alpha1.PhasePublishing, Seconds: 22 * 60}, {Phase: v1alpha1.PhaseRetiring, Seconds: 10},
 		},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -14,10 +14,10 @@ import (
 
 // inOrder lists the phases in the order of a capture.
 var inOrder = []v1alpha1.Phase{
-	v1alpha1.PhasePending, v1alpha1.PhasePreflight, v1alpha1.PhaseReserving, v1alpha1.PhaseGrowing,
+	v1alpha1.PhasePending, v1alpha1.PhasePreflight, v1alpha1.PhaseReserving,
 	v1alpha1.PhasePatching, v1alpha1.PhaseRebooting, v1alpha1.PhaseSoaking, v1alpha1.PhaseDraining, v1alpha1.PhaseGeneralizing,
-	v1alpha1.PhaseStopping, v1alpha1.PhaseSnapshotting, v1alpha1.PhaseStarting, v1alpha1.PhaseWaitingReady, v1alpha1.PhaseRemoving, v1alpha1.PhaseReleasing,
-	v1alpha1.PhasePublishing, v1alpha1.PhasePromoting, v1alpha1.PhaseRetiring, v1alpha1.PhaseScalingOut,
+	v1alpha1.PhaseStopping, v1alpha1.PhaseSnapshotting, v1alpha1.PhaseStarting, v1alpha1.PhaseWaitingReady, v1alpha1.PhaseReleasing,
+	v1alpha1.PhasePublishing, v1alpha1.PhasePromoting, v1alpha1.PhaseRetiring,
 }
 
 // TestStepsStandInTheOrderOfACapture for any order of the input. An unknown step of a newer version is the last.

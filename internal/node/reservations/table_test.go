@@ -58,7 +58,7 @@ func TestReservationFields(t *testing.T) {
 		"one that does not return, touched": {`{"kind":"Prototype","name":"p","uid":"u","reservedAt":"` + since +
 			`","generalizeBootID":"b","replacement":{}}`, nil,
 			Node{State: Orphaned, Holder: v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: "p", UID: "u"}, Since: at(since), Ordered: true,
-				Down: true, WillBeRemoved: true}},
+				Down: true}},
 		"one that would not, and was not touched": {`{"kind":"Prototype","name":"p","uid":"u","reservedAt":"` + since +
 			`","replacement":{"growFirst":true}}`, nil,
 			Node{State: Orphaned, Holder: v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: "p", UID: "u"}, Since: at(since)}},

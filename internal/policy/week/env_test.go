@@ -478,7 +478,7 @@ func (w *weekEnv) scale() {
 func (w *weekEnv) grow(id cloud.PoolID, by int) {
 	pool, err := w.cloud.Pool(context.Background(), id)
 	w.must(err)
-	w.must(w.cloud.SetCapacity(context.Background(), id, pool.Capacity, pool.Capacity+int64(by)))
+	w.must(w.cloud.Scale(id, pool.Capacity+int64(by)))
 }
 
 func (w *weekEnv) newest(id cloud.PoolID) cloud.InstanceID {

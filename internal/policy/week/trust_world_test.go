@@ -305,8 +305,8 @@ func (w *trustEnv) resize(id cloud.PoolID) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	if n := int64(len(w.cloud.InstanceIDs(id))); n != seen.Capacity {
-		if err := w.cloud.SetCapacity(w.t.Context(), id, seen.Capacity, n); err != nil {
+	if n := int64(len(w.cloud.InstanceIDs(id))); n > seen.Capacity {
+		if err := w.cloud.Scale(id, n); err != nil {
 			w.t.Fatal(err)
 		}
 	}

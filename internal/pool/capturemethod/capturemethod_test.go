@@ -7,13 +7,14 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 )
 
-// TestOf chooses in place for a setting that only a capture in place has, and by copy wherever the cloud copies disks in use.
+// TestOf chooses by copy wherever the cloud copies disks in use, and wherever a donor could not return.
 func TestOf(t *testing.T) {
 	const copies, inPlace = v1alpha1.MethodCopy, v1alpha1.MethodInPlace
-	no := false
 	for name, test := range map[string]struct {
 		donor                       v1alpha1.DonorSettings
+		profile                     v1alpha1.Profile
 		pioneer, canCopy, onRequest bool
+		never                       bool // the cloud powers off no nodes
 		want                        v1alpha1.CaptureMethod
 		why                         string
 	}{
@@ -24,31 +25,23 @@ func TestOf(t *testing.T) {
 		"named in place":                         {donor: v1alpha1.DonorSettings{Method: inPlace}, canCopy: true, want: inPlace},
 		"named copy":                             {donor: v1alpha1.DonorSettings{Method: copies}, want: copies},
 		"a pioneer":                              {pioneer: true, canCopy: true, want: inPlace, why: "pioneer"},
-		"a donor that returns": {donor: v1alpha1.DonorSettings{AfterCapture: v1alpha1.ReturnDonor}, canCopy: true,
-			want: inPlace, why: "afterCapture"},
-		"a donor that leaves": {donor: v1alpha1.DonorSettings{AfterCapture: v1alpha1.RemoveDonor}, canCopy: true,
-			want: inPlace, why: "afterCapture"},
-		"no growth": {donor: v1alpha1.DonorSettings{GrowFirst: &no}, canCopy: true, want: inPlace, why: "growFirst"},
-		"labels for the replacement": {donor: carries(v1alpha1.CarryOver{Labels: []string{"team"}}), canCopy: true,
-			want: inPlace, why: "carryOver"},
-		"taints for the replacement": {donor: carries(v1alpha1.CarryOver{Taints: []string{"gpu"}}), canCopy: true,
-			want: inPlace, why: "carryOver"},
-		"a workshop where there are none": {donor: v1alpha1.DonorSettings{WorkshopType: "m7i.large"}, want: copies, why: "workshopType"},
-		"no freeze where there are none":  {donor: v1alpha1.DonorSettings{Freeze: v1alpha1.FreezeNever}, want: copies, why: "freeze"},
+		"bootstrap without copies":               {profile: v1alpha1.ProfileBootstrap, want: copies, why: "credential"},
+		"bootstrap with unverified copies":       {profile: v1alpha1.ProfileBootstrap, canCopy: true, onRequest: true, want: copies, why: "credential"},
+		"eks":                                    {profile: v1alpha1.ProfileEKS, canCopy: true, want: copies, why: "can copy"},
+		"a cloud that powers off nothing":        {never: true, want: copies, why: "powers off"},
+		"a pioneer there":                        {never: true, pioneer: true, canCopy: true, want: copies, why: "powers off"},
+		"a workshop where there are none":        {donor: v1alpha1.DonorSettings{WorkshopType: "m7i.large"}, want: copies, why: "workshopType"},
+		"no freeze where there are none":         {donor: v1alpha1.DonorSettings{Freeze: v1alpha1.FreezeNever}, want: copies, why: "freeze"},
 		"a pioneer, and settings of a copy": {donor: v1alpha1.DonorSettings{WorkshopType: "m7i.large"}, pioneer: true, canCopy: true,
-			want: inPlace, why: "pioneer"},
+			want: copies, why: "workshopType"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := Of(Facts{Donor: test.donor, Pioneer: test.pioneer, CanCopy: test.canCopy, OnRequest: test.onRequest})
+			got := Of(Facts{Donor: test.donor, Profile: test.profile, Pioneer: test.pioneer, CanCopy: test.canCopy, OnRequest: test.onRequest, InPlace: !test.never})
 			if got.Method != test.want || (got.Why == "") != (test.why == "") || !strings.Contains(got.Why, test.why) {
 				t.Errorf("got %+v, want %s because of %q", got, test.want, test.why)
 			}
 		})
 	}
-}
-
-func carries(c v1alpha1.CarryOver) v1alpha1.DonorSettings {
-	return v1alpha1.DonorSettings{CarryOver: c}
 }
 
 // TestRecall names the reason of a stored method only if its settings have one.
@@ -63,8 +56,6 @@ func TestRecall(t *testing.T) {
 		"by copy":               {with(v1alpha1.DonorSettings{Method: v1alpha1.MethodCopy}), byCopy("Kamino can copy a disk in use in this cloud")},
 		"in place":              {with(v1alpha1.DonorSettings{Method: v1alpha1.MethodInPlace}), Answer{Method: v1alpha1.MethodInPlace}},
 		"stored before methods": {with(v1alpha1.DonorSettings{}), Answer{Method: v1alpha1.MethodInPlace}},
-		"a donor that leaves": {with(v1alpha1.DonorSettings{Method: v1alpha1.MethodInPlace, AfterCapture: v1alpha1.RemoveDonor}),
-			inPlace("settings.donor.afterCapture is for captures in place")},
 		"a workshop": {with(v1alpha1.DonorSettings{Method: v1alpha1.MethodCopy, WorkshopType: "m7i.large"}),
 			byCopy("settings.donor.workshopType is for captures by copy")},
 		"a pioneer": {v1alpha1.PrototypeSpec{Pioneer: &v1alpha1.PioneerSettings{}}, inPlace("a pioneer is drained for its patch, and captured in place")},
@@ -80,11 +71,7 @@ func TestRecall(t *testing.T) {
 // TestEachChoiceIsTheSettingOfItsPrototype: the chosen method is named in the Prototype, and a named method is not chosen again, nor
 // explained.
 func TestEachChoiceIsTheSettingOfItsPrototype(t *testing.T) {
-	yes := true
-	for _, d := range []v1alpha1.DonorSettings{
-		{}, {AfterCapture: v1alpha1.RemoveDonor}, {GrowFirst: &yes}, carries(v1alpha1.CarryOver{Labels: []string{"team"}}),
-		{Freeze: v1alpha1.FreezeAuto}, {WorkshopType: "m7i.large"},
-	} {
+	for _, d := range []v1alpha1.DonorSettings{{}, {Freeze: v1alpha1.FreezeAuto}, {WorkshopType: "m7i.large"}} {
 		for _, canCopy := range []bool{true, false} {
 			for _, pioneer := range []bool{true, false} {
 				first := Of(Facts{Donor: d, Pioneer: pioneer, CanCopy: canCopy})

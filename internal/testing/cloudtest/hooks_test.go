@@ -32,7 +32,6 @@ type hooks struct {
 	preflight      func(context.Context, cloud.PreflightSpec) ([]cloud.Refusal, error)
 	recipeChange   func(context.Context, cloud.ImageRef, bool) (cloud.RecipeChange, error)
 	setRecipe      func(context.Context, cloud.RecipeChange) error
-	setCapacity    func(context.Context, cloud.PoolID, int64, int64) error
 	snapshots      func(context.Context, ...cloud.PoolID) ([]cloud.Snapshot, error)
 	dropSnapshot   func(context.Context, string) error
 	otherPools     func(context.Context, ...cloud.PoolID) ([]cloud.PoolID, error)
@@ -40,7 +39,6 @@ type hooks struct {
 	restoreChange  func(context.Context, cloud.PoolID, cloud.Saved) (cloud.RecipeChange, error)
 	cannotRebuild  bool
 	ensureRebuilt  func(context.Context, cloud.InstanceID, string) (cloud.Rebuild, error)
-	ensureRemoved  func(context.Context, cloud.InstanceID) (cloud.State, error)
 	preflightTrial func(context.Context, cloud.TrialSpec) ([]cloud.Refusal, error)
 	trial          func(context.Context, cloud.TrialSpec) (cloud.Trial, error)
 	ensureTrial    func(context.Context, cloud.TrialSpec) (cloud.Trial, error)
@@ -154,10 +152,6 @@ func (h hooks) EnsureRebuilt(ctx context.Context, id cloud.InstanceID, version s
 	return hookOr(h.ensureRebuilt, h.Provider.EnsureRebuilt)(ctx, id, version)
 }
 
-func (h hooks) EnsureRemoved(ctx context.Context, id cloud.InstanceID) (cloud.State, error) {
-	return hookOr(h.ensureRemoved, h.Provider.EnsureRemoved)(ctx, id)
-}
-
 func (h hooks) PreflightTrial(ctx context.Context, spec cloud.TrialSpec) ([]cloud.Refusal, error) {
 	return hookOr(h.preflightTrial, h.Provider.PreflightTrial)(ctx, spec)
 }
@@ -248,10 +242,6 @@ func (h hooks) RecipeChange(ctx context.Context, ref cloud.ImageRef, removeBoots
 
 func (h hooks) SetRecipe(ctx context.Context, change cloud.RecipeChange) error {
 	return hookOr(h.setRecipe, h.Provider.SetRecipe)(ctx, change)
-}
-
-func (h hooks) SetCapacity(ctx context.Context, id cloud.PoolID, from, to int64) error {
-	return hookOr(h.setCapacity, h.Provider.SetCapacity)(ctx, id, from, to)
 }
 
 // hookOr returns the hook if there is a hook.

@@ -192,31 +192,6 @@ var recipeMutants = []mutant{
 			return err
 		}
 	}},
-	{"growing reboots", "SetCapacity grows the pool and leaves its instances alone", func(c *memory.Cloud, h *hooks) {
-		h.setCapacity = func(ctx context.Context, id cloud.PoolID, from, to int64) error {
-			for _, m := range c.InstanceIDs(id) {
-				c.Reboot(m)
-			}
-			return c.SetCapacity(ctx, id, from, to)
-		}
-	}},
-	{"growing is relative", "SetCapacity from another size is a conflict", func(c *memory.Cloud, h *hooks) {
-		h.setCapacity = func(ctx context.Context, id cloud.PoolID, from, to int64) error {
-			p, err := c.Pool(ctx, id)
-			if err != nil {
-				return err
-			}
-			return c.SetCapacity(ctx, id, p.Capacity, p.Capacity+to-from)
-		}
-	}},
-	{"shrinking is taken", "SetCapacity never shrinks the pool", func(c *memory.Cloud, h *hooks) {
-		h.setCapacity = func(ctx context.Context, id cloud.PoolID, from, to int64) error {
-			for ; from > to; from-- {
-				c.ScaleIn(id)
-			}
-			return c.SetCapacity(ctx, id, from, to)
-		}
-	}},
 	{"the image of an instance is unknown", "new instances are built from the version that the recipe names", func(c *memory.Cloud, h *hooks) {
 		h.instance = func(ctx context.Context, id cloud.InstanceID) (cloud.Instance, error) {
 			m, err := c.Instance(ctx, id)

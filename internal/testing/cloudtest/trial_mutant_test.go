@@ -16,7 +16,7 @@ var trialMutants = []mutant{
 	{"a trial grows the pool", apartAlone, func(c *memory.Cloud, h *hooks) {
 		h.ensureTrial = func(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial, error) {
 			size := c.World().Pools[0].Capacity
-			_ = c.SetCapacity(ctx, spec.Pool, size, size+1)
+			_ = c.Scale(spec.Pool, size+1)
 			return c.EnsureTrial(ctx, spec)
 		}
 	}},
@@ -52,7 +52,7 @@ var trialMutants = []mutant{
 			state, err := c.EndTrial(ctx, spec)
 			for _, m := range c.World().Instances {
 				if m.Pool == spec.Pool && m.BuiltFrom == spec.Version {
-					_, _ = c.EnsureRemoved(ctx, m.ID)
+					c.RemoveInstance(m.ID)
 				}
 			}
 			return state, err

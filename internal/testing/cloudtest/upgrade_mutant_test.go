@@ -36,10 +36,4 @@ var upgradeMutants = []mutant{
 			return change, err
 		}
 	}},
-	{"growing does not look at the policy", "a pool that would roll a new size out is refused", func(c *memory.Cloud, h *hooks) {
-		h.setCapacity = func(ctx context.Context, id cloud.PoolID, from, to int64) error {
-			c.SetUpgrades(id, false)
-			return c.SetCapacity(ctx, id, from, to)
-		}
-	}},
 }

@@ -29,7 +29,7 @@ var workshopMutants = []mutant{
 	{"a workshop grows the pool", buildsNext, func(c *memory.Cloud, h *hooks) {
 		h.ensureWorkshop = func(ctx context.Context, spec cloud.WorkshopSpec) (cloud.Trial, error) {
 			size := c.World().Pools[0].Capacity
-			_ = c.SetCapacity(ctx, spec.Pool, size, size+1)
+			_ = c.Scale(spec.Pool, size+1)
 			return c.EnsureWorkshop(ctx, spec)
 		}
 	}},

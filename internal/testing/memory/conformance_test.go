@@ -37,7 +37,7 @@ func TestConformance(t *testing.T) {
 					Console:       func(_ testing.TB, id cloud.InstanceID, text string) { r.SetConsole(id, text) },
 					SetUpgrades:   func(_ testing.TB, automatic bool) { r.SetUpgrades(r.pool, automatic) },
 					Crowd:         func(testing.TB) { r.SetQuota(memory.Quota{Instances: len(r.InstanceIDs(r.pool))}) },
-					Bind:          func(testing.TB) { r.Forbid("EnsureRemoved") },
+					Scale:         func(_ testing.TB, size int64) error { return r.Scale(r.pool, size) },
 				}
 			})
 		})
@@ -91,7 +91,7 @@ func TestPoolProviderOnly(t *testing.T) {
 						List:        func(testing.TB) []cloud.InstanceID { return r.InstanceIDs(r.pool) },
 						SetUpgrades: func(_ testing.TB, automatic bool) { r.SetUpgrades(r.pool, automatic) },
 						Crowd:       func(testing.TB) { r.SetQuota(memory.Quota{Instances: len(r.InstanceIDs(r.pool))}) },
-						Bind:        func(testing.TB) { r.Forbid("EnsureRemoved") },
+						Scale:       func(_ testing.TB, size int64) error { return r.Scale(r.pool, size) },
 					},
 					Recipes: r.Recipes(), Look: disks.Instance,
 					ImageID: func(version string) string {

@@ -69,7 +69,6 @@ func callAll(t *testing.T, p cloud.Provider, r *rig) {
 	_, _ = p.Preflight(ctx, cloud.PreflightSpec{Pool: r.pool, Instance: r.a, Version: ref.Version})
 	_, _ = p.RecipeChange(ctx, ref, true)
 	_ = p.SetRecipe(ctx, cloud.RecipeChange{Pool: r.pool, Version: ref.Version})
-	_ = p.SetCapacity(ctx, r.pool, 2, 3)
 	_, _ = p.Snapshots(ctx, r.pool)
 	_ = p.DropSnapshot(ctx, "memory:///snapshots/s")
 	_, _ = p.PoolsInScope(ctx, r.pool)
@@ -100,11 +99,11 @@ func TestLostCalls(t *testing.T) {
 		{9, "Image", "2026.11.21", false}, {10, "Images", string(r.pool), false}, {11, "EnsureImage", "2026.11.21", true},
 		{12, "TagImage", "2026.11.21", true}, {13, "DeleteImage", "2026.11.21", true}, {14, "Pool", string(r.pool), false},
 		{15, "Preflight", string(r.a), false}, {16, "RecipeChange", "2026.11.21", false}, {17, "SetRecipe", "2026.11.21", true},
-		{18, "SetCapacity", string(r.pool), true}, {19, "Snapshots", "", false}, {20, "DropSnapshot", "memory:///snapshots/s", true},
-		{21, "PoolsInScope", "", false},
-		{22, "RestoreChange", string(r.pool), false}, {23, "PoolsOf", "", false},
-		{24, "PreflightTrial", string(r.pool), false}, {25, "EnsureTrial", "2026.11.21", true}, {26, "Trial", "2026.11.21", false},
-		{27, "EndTrial", "2026.11.21", true},
+		{18, "Snapshots", "", false}, {19, "DropSnapshot", "memory:///snapshots/s", true},
+		{20, "PoolsInScope", "", false},
+		{21, "RestoreChange", string(r.pool), false}, {22, "PoolsOf", "", false},
+		{23, "PreflightTrial", string(r.pool), false}, {24, "EnsureTrial", "2026.11.21", true}, {25, "Trial", "2026.11.21", false},
+		{26, "EndTrial", "2026.11.21", true},
 	}
 	if diff := cmp.Diff(want, f.Calls()); diff != "" {
 		t.Error(diff)

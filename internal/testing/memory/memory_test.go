@@ -95,7 +95,7 @@ func TestCapture(t *testing.T) {
 	before := r.BootID(r.a)
 	r.published(t, "2026.11.21")
 	r.promote(t, "2026.11.21", true)
-	must(t, r.SetCapacity(t.Context(), r.pool, 2, 3))
+	must(t, r.Scale(r.pool, 3))
 	r.clock.Advance(latency.Start)
 
 	w := r.World()

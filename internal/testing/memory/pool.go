@@ -152,6 +152,8 @@ func (c *pools) Scale(id cloud.PoolID, to int64) error {
 	defer c.enter()()
 	p := c.mustPool(id)
 	switch {
+	case to < p.capacity:
+		return refused(cloud.Invalid, op, string(id), "InvalidParameter", fmt.Sprintf("%d is less than %d: see ScaleIn", to, p.capacity))
 	case p.spec.MaxSize > 0 && to > p.spec.MaxSize:
 		return refused(cloud.Invalid, op, string(id), "InvalidParameter",
 			fmt.Sprintf("%d is more than the pool's maximum size of %d", to, p.spec.MaxSize))

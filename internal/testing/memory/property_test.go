@@ -82,7 +82,7 @@ func (r *rig) take(t *rapid.T, s step) error {
 		if s.On {
 			size = s.N
 		}
-		return r.SetCapacity(ctx, r.pool, size, size+1)
+		return r.Scale(r.pool, size+1)
 	default:
 		r.disturb(s, id)
 	}

@@ -152,8 +152,8 @@ func TestQuotas(t *testing.T) {
 	r.clock.Advance(latency.Snapshot)
 	_, err = r.EnsureImage(ctx, cloud.ImageSpec{ImageRef: cloud.ImageRef{Pool: r.pool, Version: "2026.11.21"}, SnapshotID: "memory:///snapshots/one"})
 	wantKind(t, err, cloud.QuotaExceeded)
-	wantKind(t, r.SetCapacity(ctx, r.pool, 2, 4), cloud.QuotaExceeded)
-	must(t, r.SetCapacity(ctx, r.pool, 2, 3))
+	wantKind(t, r.Scale(r.pool, 4), cloud.QuotaExceeded)
+	must(t, r.Scale(r.pool, 3))
 	found, err := r.Preflight(ctx, cloud.PreflightSpec{Pool: r.pool, Instance: r.a, Version: "2026.11.21"})
 	must(t, err)
 	if len(found) != 2 || found[0].Reason != memory.ReasonQuotaExceeded || found[1].Reason != memory.ReasonQuotaExceeded {
@@ -268,7 +268,7 @@ func TestCancelledContext(t *testing.T) {
 	cancel()
 	_, err := r.EnsureStopped(ctx, r.a)
 	wantKind(t, err, cloud.Unavailable)
-	wantKind(t, r.SetCapacity(ctx, r.pool, 2, 3), cloud.Unavailable)
+	wantKind(t, r.TagImage(ctx, cloud.ImageRef{Pool: r.pool, Version: "2026.11.21"}, nil), cloud.Unavailable)
 	if diff := cmp.Diff(before, r.World()); diff != "" {
 		t.Error(diff)
 	}

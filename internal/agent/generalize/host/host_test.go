@@ -10,7 +10,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"io"
-	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -305,11 +304,7 @@ func TestRefusals(t *testing.T) {
 			_ = os.MkdirAll(filepath.Join(m.root, "etc/kubernetes/pki"), 0o755)
 			_ = os.WriteFile(filepath.Join(m.root, "etc/kubernetes/pki/ca.key"), nil, 0o600)
 		}, 3},
-		{"a host that returns, by a profile that it could not join after", "only for a donor that does not return", func(m *machine) {
-			m.Runner.Profile, _ = rules.Load(v1alpha1.ProfileBootstrap)
-			m.server.order.Spec.Generalize.Profile, m.server.order.Spec.AfterCapture = v1alpha1.ProfileBootstrap, v1alpha1.ReturnDonor
-		}, 3},
-		{"the same by an order that says nothing of it", "lets the donor return", func(m *machine) {
+		{"a profile that the host could not join after", "is not for a running host", func(m *machine) {
 			m.Runner.Profile, _ = rules.Load(v1alpha1.ProfileBootstrap)
 			m.server.order.Spec.Generalize.Profile = v1alpha1.ProfileBootstrap
 		}, 3},
@@ -333,42 +328,27 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestHostWithoutReturn: if the order says that the host does not return, credentials and state for a return are
-// removed. Else the host keeps both.
-func TestHostWithoutReturn(t *testing.T) {
-	const handler, joined = "var/lib/waagent/Microsoft.Azure.Extensions.CustomScript-2.1.10/mrseq", "var/lib/kubelet/pki/kubelet-client-current.pem"
-	for afterwards, c := range map[v1alpha1.AfterCapture]struct {
-		profile v1alpha1.Profile
-		kept    bool
-	}{v1alpha1.RemoveDonor: {v1alpha1.ProfileBootstrap, false}, v1alpha1.ReturnDonor: {v1alpha1.ProfileStatic, true}, "": {v1alpha1.ProfileStatic, true}} {
-		m := newMachine(t)
-		for file, content := range map[string]string{
-			handler: "3", joined: "certificate and key", "sys/class/dmi/id/product_uuid": "4c4c4544-0042-3510-8052-b4c04f4d3132\n",
-			strings.TrimPrefix(generalize.ReturningPath, "/"): "of an earlier run",
-		} {
-			p := filepath.Join(m.root, file)
-			if err := errors.Join(os.MkdirAll(filepath.Dir(p), 0o755), os.WriteFile(p, []byte(content), 0o600)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		profile, err := rules.Load(c.profile)
-		if err != nil {
+// TestHostKeepsWhatItNeeds: the host keeps its state for its return.
+func TestHostKeepsWhatItNeeds(t *testing.T) {
+	const handler = "var/lib/waagent/Microsoft.Azure.Extensions.CustomScript-2.1.10/mrseq"
+	m := newMachine(t)
+	for file, content := range map[string]string{
+		handler: "3", "sys/class/dmi/id/product_uuid": "4c4c4544-0042-3510-8052-b4c04f4d3132\n",
+		strings.TrimPrefix(generalize.ReturningPath, "/"): "of an earlier run",
+	} {
+		p := filepath.Join(m.root, file)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(p), 0o755), os.WriteFile(p, []byte(content), 0o600)); err != nil {
 			t.Fatal(err)
 		}
-		m.Runner.Profile, m.server.order.Spec.Generalize.Profile, m.server.order.Spec.AfterCapture = profile, c.profile, afterwards
-		if err := m.Run(t.Context()); err != nil {
-			t.Fatalf("%s: %v\n%s", afterwards, err, m.log)
-		}
-		if !m.proof(t).Holds(uid, boot) {
-			t.Errorf("%s: the proof %+v does not hold", afterwards, m.proof(t))
-		}
-		content, err := os.ReadFile(filepath.Join(m.root, generalize.ReturningPath))
-		if kept := err == nil && strings.Contains(string(content), handler); kept != c.kept || !kept && !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("%s: what a donor needs is kept: %t (%v)", afterwards, kept, err)
-		}
-		if _, err := os.Stat(filepath.Join(m.root, joined)); c.profile == v1alpha1.ProfileBootstrap && !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("%s: what it joined by is there: %v", afterwards, err)
-		}
+	}
+	if err := m.Run(t.Context()); err != nil {
+		t.Fatalf("%v\n%s", err, m.log)
+	}
+	if !m.proof(t).Holds(uid, boot) {
+		t.Errorf("the proof %+v does not hold", m.proof(t))
+	}
+	if content, err := os.ReadFile(filepath.Join(m.root, generalize.ReturningPath)); err != nil || !strings.Contains(string(content), handler) {
+		t.Errorf("what a donor needs is not kept: %q, %v", content, err)
 	}
 }
 
