@@ -32,6 +32,9 @@ func (s PrototypeSpec) WithoutAddedDonor() PrototypeSpec {
 // CopiesDonor reports whether the donor stays in service, and a copy of its disk is generalized.
 func (s Settings) CopiesDonor() bool { return s.Donor.Method == MethodCopy }
 
+// StaysInService reports whether the donor is in service during the whole capture. A pioneer is drained for its patch.
+func (s PrototypeSpec) StaysInService() bool { return s.Settings.CopiesDonor() && s.Pioneer == nil }
+
 // ReplacesDonor reports whether Kamino removes the donor after the copy of the disk.
 func (s Settings) ReplacesDonor() bool {
 	if s.CopiesDonor() {

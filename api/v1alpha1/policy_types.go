@@ -43,7 +43,7 @@ type PrototypePolicyList struct {
 }
 
 // PrototypePolicySpec defines pools, donors, schedule and settings.
-// +kubebuilder:validation:XValidation:rule="!has(self.pioneer) || !has(self.settings) || !has(self.settings.donor) || !has(self.settings.donor.method) || self.settings.donor.method != 'Copy'",message="pioneers are captured in place: omit settings.donor.method, or pioneer"
+// +kubebuilder:validation:XValidation:rule="!has(self.pioneer) || !has(self.pioneer.node) || self.pioneer.node != 'Grow' || !has(self.settings) || !has(self.settings.donor) || !has(self.settings.donor.method) || self.settings.donor.method != 'Copy'",message="a pioneer with node: Grow is captured in place: set settings.donor.method: InPlace"
 type PrototypePolicySpec struct {
 	// Pools of the policy. Default: all pools of the cluster.
 	// +optional

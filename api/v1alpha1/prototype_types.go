@@ -52,7 +52,7 @@ type PrototypeList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.settings) || !has(self.settings.aws) || !has(self.donor) || self.donor.providerID.startsWith('aws://')",message="settings.aws is for nodes of AWS, but the donor is in another cloud: remove settings.aws"
 // +kubebuilder:validation:XValidation:rule="!has(self.settings) || !has(self.settings.azure) || !has(self.donor) || self.donor.providerID.startsWith('azure://')",message="settings.azure is for nodes of Azure, but the donor is in another cloud: remove settings.azure"
 // +kubebuilder:validation:XValidation:rule="has(self.donor) || (has(self.pioneer) && has(self.pioneer.node) && self.pioneer.node == 'Grow')",message="name the node to capture, or set pioneer.node: Grow",reason=FieldValueRequired,fieldPath=".donor"
-// +kubebuilder:validation:XValidation:rule="!has(self.pioneer) || !has(self.settings) || !has(self.settings.donor) || !has(self.settings.donor.method) || self.settings.donor.method != 'Copy'",message="a pioneer is captured in place: omit settings.donor.method"
+// +kubebuilder:validation:XValidation:rule="!has(self.pioneer) || !has(self.pioneer.node) || self.pioneer.node != 'Grow' || !has(self.settings) || !has(self.settings.donor) || !has(self.settings.donor.method) || self.settings.donor.method != 'Copy'",message="a pioneer with node: Grow is captured in place: set settings.donor.method: InPlace"
 // +kubebuilder:validation:XValidation:rule="has(self.donor) || has(self.poolID)",message="name the pool by its ID in the cloud, because there is no donor",reason=FieldValueRequired,fieldPath=".poolID"
 type PrototypeSpec struct {
 	// Pool whose new nodes use the image: the name in the cloud, such as the name of a scale set.

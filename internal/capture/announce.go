@@ -22,7 +22,7 @@ func (a recorder) announce(w *pass, d plan.Decision) {
 		a.event(w, corev1.EventTypeNormal, "Reserved", "node %s has joined pool %s, and is reserved for version %s; the patch follows",
 			w.donor.node.Name, pool, version)
 	case plan.Reserve:
-		if w.facts.Copy.Wanted {
+		if w.p.Spec.StaysInService() {
 			a.event(w, corev1.EventTypeNormal, "Reserved", "node %s is reserved for version %s of pool %s, and stays in service; a workshop follows", node, version, pool)
 			return
 		}

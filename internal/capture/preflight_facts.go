@@ -62,7 +62,7 @@ func (q preflight) gather(ctx context.Context, w *pass) *admission.Case {
 	if c.Strayed() {
 		return c
 	}
-	if !c.CopiesDonor() {
+	if !c.StaysInService() {
 		q.pods(ctx, w, c)
 	}
 	if c.Again {
@@ -104,7 +104,7 @@ func (q preflight) turn(ctx context.Context, w *pass, c *admission.Case) {
 	if len(w.preflight.activeCaptures)+vacant < q.concurrent() && vacantErr == nil {
 		w.preflight.removals, vacantErr = q.removals(ctx, list.Items)
 	}
-	reboots := lock.Node != "" && (!c.CopiesDonor() || lock.Node == w.p.Spec.Donor.NodeName) // kured may reboot other nodes during a copy
+	reboots := lock.Node != "" && (!c.StaysInService() || lock.Node == w.p.Spec.Donor.NodeName) // kured may reboot other nodes during a copy
 	c.Queued = admission.LookupOf(len(w.preflight.activeCaptures)+vacant+w.preflight.removals >= q.concurrent() || reboots,
 		cmp.Or(err, vacantErr, kuredErr))
 	of := make([]cloud.Membership, len(list.Items))

@@ -89,7 +89,7 @@ func (p *poolView) preview(of donor) *v1alpha1.Prototype {
 		*mode = by.Spec.Settings.Trial.Mode
 		c.Spec.Settings.Donor.Method = by.Spec.Settings.Donor.Method
 	}
-	c.Spec.Settings.Donor.Method = p.method(c.Spec.Settings.Donor, false)
+	c.Spec.Settings.Donor.Method = p.method(c.Spec.Settings.Donor)
 	*mode = cmp.Or(*mode, v1alpha1.DefaultTrialMode)
 	return c
 }

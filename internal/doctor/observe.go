@@ -164,12 +164,12 @@ func (c *observed) add(n *corev1.Node, of cloud.Membership) {
 func (c *observed) chooseMethods() {
 	for i := range c.policies {
 		spec := &c.policies[i].Spec
-		spec.Settings.Donor.Method = c.method(spec.Settings.Donor, spec.Pioneer != nil)
+		spec.Settings.Donor.Method = c.method(spec.Settings.Donor)
 	}
 }
 
-func (c *observed) method(settings v1alpha1.DonorSettings, pioneer bool) v1alpha1.CaptureMethod {
-	return capturemethod.In(c.Cloud, settings, pioneer).Method
+func (c *observed) method(settings v1alpha1.DonorSettings) v1alpha1.CaptureMethod {
+	return capturemethod.In(c.Cloud, settings).Method
 }
 
 // members are the nodes of a pool, as far as the checks need the nodes.

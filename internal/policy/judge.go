@@ -86,10 +86,10 @@ type PoolOutcome struct {
 // nothing is known.
 func (d *Decider) decidePool(ctx context.Context, r *rules, pool PoolRef, prototypes []v1alpha1.Prototype, now time.Time) *PoolOutcome {
 	o := &PoolOutcome{Pool: pool, Policy: r.policy, Settings: r.spec.Settings, Look: d.PoolCache.Last(pool.ID), due: now.Add(reconsider)}
-	o.Method = capturemethod.In(d.Cloud, o.Settings.Donor, r.spec.Pioneer != nil)
+	o.Method = capturemethod.In(d.Cloud, o.Settings.Donor)
 	o.Settings.Donor.Method = o.Method.Method
 	subject := d.subject(pool, prototypes, now)
-	subject.InService = o.Settings.CopiesDonor()
+	subject.InService = o.Settings.CopiesDonor() && r.spec.Pioneer == nil
 	donorReplaced := d.donorReplaced(ctx, o, subject.Nodes)
 	subject.DonorReplaced = func(*corev1.Node) bool { return donorReplaced }
 	if r.invalid == nil {

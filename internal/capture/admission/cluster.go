@@ -155,5 +155,5 @@ func (c *Case) AsksCarryOver() bool {
 
 // AsksForce reports whether this process needs the permission to delete pods.
 func (c *Case) AsksForce() bool {
-	return c.Prototype.Spec.Settings.Drain.Force && !c.Prototype.Spec.Settings.CopiesDonor() && (c.Prototype.UID != "" || c.Process.Drives)
+	return c.Prototype.Spec.Settings.Drain.Force && !c.StaysInService() && (c.Prototype.UID != "" || c.Process.Drives)
 }

@@ -67,15 +67,15 @@ var added = []func(*Case) ([]cloud.Refusal, error){
 	installation, RulesOf, customData, force, removal, preflight, recipe, images, refuseRemoval, turn,
 }
 
-// copied are the questions if the donor stays in service. Nothing is asked about its absence, its pods or its removal, but about
-// the workshop: what a next node of the pool needs.
+// copied are the questions if the donor's disk is copied in use. Nothing is asked about its removal, but about the workshop: what a
+// next node of the pool needs. Only a pioneer is asked about its absence and its pods.
 var copied = []func(*Case) ([]cloud.Refusal, error){
-	version, clock, foreign, Image, others, donor, donorClock, lineage,
-	installation, copyRight, RulesOf, customData, canCopy, preflight, recipe, images, joining, turn,
+	version, clock, foreign, Image, others, donor, pods, donorClock, lineage,
+	installation, copyRight, RulesOf, customData, force, canCopy, preflight, recipe, images, joining, turn,
 }
 
-// copiedBrief are the questions after the look at the disk of a donor in service.
-var copiedBrief = []func(*Case) ([]cloud.Refusal, error){version, clock, foreign, Image, others, donor, turn}
+// copiedBrief are the questions after the look at the disk of such a donor.
+var copiedBrief = []func(*Case) ([]cloud.Refusal, error){version, clock, foreign, Image, others, donor, pods, turn}
 
 // Judge asks all questions. An unanswered question does not stop other questions.
 func (c *Case) Judge() (v Verdict) {

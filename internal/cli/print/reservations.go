@@ -199,7 +199,7 @@ func LetGoFirst(p *v1alpha1.Prototype) string {
 	switch {
 	case p.Spec.ReplacesDonor():
 		return "returned to service, or removed if its disk was changed"
-	case p.Spec.Settings.CopiesDonor():
+	case p.Spec.StaysInService():
 		return "released, and stays in service"
 	}
 	return "returned to service"

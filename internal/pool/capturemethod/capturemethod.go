@@ -9,8 +9,6 @@ import "github.com/kamino-dev/kamino/api/v1alpha1"
 // Facts are the facts for the choice.
 type Facts struct {
 	Donor v1alpha1.DonorSettings
-	// Pioneer: a donor is patched before its capture.
-	Pioneer bool
 	// CanCopy: the cloud copies disks in use (cloud.Provider.CanCopy), and OnRequest: only if a user asks for it.
 	CanCopy, OnRequest bool
 }
@@ -22,8 +20,8 @@ type Cloud interface {
 }
 
 // In chooses the method in a cloud.
-func In(c Cloud, donor v1alpha1.DonorSettings, pioneer bool) Answer {
-	return Of(Facts{Donor: donor, Pioneer: pioneer, CanCopy: c.CanCopy(), OnRequest: c.CopiesOnRequest()})
+func In(c Cloud, donor v1alpha1.DonorSettings) Answer {
+	return Of(Facts{Donor: donor, CanCopy: c.CanCopy(), OnRequest: c.CopiesOnRequest()})
 }
 
 // Answer is how the disk of a donor becomes an image.
@@ -39,8 +37,6 @@ func Of(f Facts) Answer {
 	switch d := f.Donor; {
 	case d.Method != "":
 		return Answer{Method: d.Method}
-	case f.Pioneer:
-		return inPlace("a pioneer is drained for its patch, and captured in place")
 	case d.AfterCapture != "":
 		return inPlace("settings.donor.afterCapture is for captures in place")
 	case d.GrowFirst != nil:
@@ -68,7 +64,7 @@ func byCopy(why string) Answer { return Answer{v1alpha1.MethodCopy, why} }
 func Recall(spec v1alpha1.PrototypeSpec) Answer {
 	settings := spec.Settings.Donor
 	settings.Method = ""
-	a := Of(Facts{Donor: settings, Pioneer: spec.Pioneer != nil, CanCopy: true})
+	a := Of(Facts{Donor: settings, CanCopy: true})
 	switch copies := spec.Settings.CopiesDonor(); {
 	case copies == (a.Method == v1alpha1.MethodCopy):
 		return a

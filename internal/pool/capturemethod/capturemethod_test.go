@@ -12,10 +12,10 @@ func TestOf(t *testing.T) {
 	const copies, inPlace = v1alpha1.MethodCopy, v1alpha1.MethodInPlace
 	no := false
 	for name, test := range map[string]struct {
-		donor                       v1alpha1.DonorSettings
-		pioneer, canCopy, onRequest bool
-		want                        v1alpha1.CaptureMethod
-		why                         string
+		donor              v1alpha1.DonorSettings
+		canCopy, onRequest bool
+		want               v1alpha1.CaptureMethod
+		why                string
 	}{
 		"a cloud with copies":                    {canCopy: true, want: copies, why: "can copy"},
 		"a cloud without copies":                 {want: inPlace, why: "cannot copy"},
@@ -23,7 +23,6 @@ func TestOf(t *testing.T) {
 		"named copy where copies are unverified": {donor: v1alpha1.DonorSettings{Method: copies}, canCopy: true, onRequest: true, want: copies},
 		"named in place":                         {donor: v1alpha1.DonorSettings{Method: inPlace}, canCopy: true, want: inPlace},
 		"named copy":                             {donor: v1alpha1.DonorSettings{Method: copies}, want: copies},
-		"a pioneer":                              {pioneer: true, canCopy: true, want: inPlace, why: "pioneer"},
 		"a donor that returns": {donor: v1alpha1.DonorSettings{AfterCapture: v1alpha1.ReturnDonor}, canCopy: true,
 			want: inPlace, why: "afterCapture"},
 		"a donor that leaves": {donor: v1alpha1.DonorSettings{AfterCapture: v1alpha1.RemoveDonor}, canCopy: true,
@@ -35,11 +34,9 @@ func TestOf(t *testing.T) {
 			want: inPlace, why: "carryOver"},
 		"a workshop where there are none": {donor: v1alpha1.DonorSettings{WorkshopType: "m7i.large"}, want: copies, why: "workshopType"},
 		"no freeze where there are none":  {donor: v1alpha1.DonorSettings{Freeze: v1alpha1.FreezeNever}, want: copies, why: "freeze"},
-		"a pioneer, and settings of a copy": {donor: v1alpha1.DonorSettings{WorkshopType: "m7i.large"}, pioneer: true, canCopy: true,
-			want: inPlace, why: "pioneer"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := Of(Facts{Donor: test.donor, Pioneer: test.pioneer, CanCopy: test.canCopy, OnRequest: test.onRequest})
+			got := Of(Facts{Donor: test.donor, CanCopy: test.canCopy, OnRequest: test.onRequest})
 			if got.Method != test.want || (got.Why == "") != (test.why == "") || !strings.Contains(got.Why, test.why) {
 				t.Errorf("got %+v, want %s because of %q", got, test.want, test.why)
 			}
@@ -67,7 +64,9 @@ func TestRecall(t *testing.T) {
 			inPlace("settings.donor.afterCapture is for captures in place")},
 		"a workshop": {with(v1alpha1.DonorSettings{Method: v1alpha1.MethodCopy, WorkshopType: "m7i.large"}),
 			byCopy("settings.donor.workshopType is for captures by copy")},
-		"a pioneer": {v1alpha1.PrototypeSpec{Pioneer: &v1alpha1.PioneerSettings{}}, inPlace("a pioneer is drained for its patch, and captured in place")},
+		"a pioneer": {v1alpha1.PrototypeSpec{
+			Pioneer: &v1alpha1.PioneerSettings{}, Settings: v1alpha1.Settings{Donor: v1alpha1.DonorSettings{Method: v1alpha1.MethodCopy}},
+		}, byCopy("Kamino can copy a disk in use in this cloud")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := Recall(test.spec); got != test.want {
@@ -86,17 +85,15 @@ func TestEachChoiceIsTheSettingOfItsPrototype(t *testing.T) {
 		{Freeze: v1alpha1.FreezeAuto}, {WorkshopType: "m7i.large"},
 	} {
 		for _, canCopy := range []bool{true, false} {
-			for _, pioneer := range []bool{true, false} {
-				first := Of(Facts{Donor: d, Pioneer: pioneer, CanCopy: canCopy})
-				if first.Method == "" || first.Why == "" {
-					t.Errorf("%+v: %+v", d, first)
-				}
-				d.Method = first.Method
-				if again := Of(Facts{Donor: d, Pioneer: !pioneer, CanCopy: !canCopy}); again.Method != first.Method || again.Why != "" {
-					t.Errorf("%+v: first %+v, then %+v", d, first, again)
-				}
-				d.Method = ""
+			first := Of(Facts{Donor: d, CanCopy: canCopy})
+			if first.Method == "" || first.Why == "" {
+				t.Errorf("%+v: %+v", d, first)
 			}
+			d.Method = first.Method
+			if again := Of(Facts{Donor: d, CanCopy: !canCopy}); again.Method != first.Method || again.Why != "" {
+				t.Errorf("%+v: first %+v, then %+v", d, first, again)
+			}
+			d.Method = ""
 		}
 	}
 }
