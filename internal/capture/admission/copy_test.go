@@ -154,6 +154,8 @@ func TestCopyCost(t *testing.T) {
 			[]string{"an instance of type t3.medium with"}, "the pool's type"},
 		"without a freeze": {func(c *Case) { c.Prototype.Spec.Settings.Donor.Freeze = v1alpha1.FreezeNever },
 			[]string{"no cordon, no eviction"}, "frozen"},
+		"of a pioneer": {func(c *Case) { c.Prototype.Spec.Pioneer = &v1alpha1.PioneerSettings{} },
+			[]string{"of pool pool1 while the patched node serves, and its disk is frozen"}, "no cordon"},
 	} {
 		c := copiedDonor()
 		test.change(c)
