@@ -11,6 +11,9 @@ func (s PrototypeSpec) DonorName() string {
 // CopiesDonor reports whether the donor stays in service, and a copy of its disk is generalized.
 func (s Settings) CopiesDonor() bool { return s.Donor.Method == MethodCopy }
 
+// StaysInService reports whether the donor is in service during the whole capture. A pioneer is drained for its patch.
+func (s PrototypeSpec) StaysInService() bool { return s.Settings.CopiesDonor() && s.Pioneer == nil }
+
 // CaptureMethod is how the disk of a donor becomes an image.
 // +kubebuilder:validation:Enum=Copy;InPlace
 type CaptureMethod string

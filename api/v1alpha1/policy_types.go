@@ -43,7 +43,6 @@ type PrototypePolicyList struct {
 }
 
 // PrototypePolicySpec defines pools, donors, schedule and settings.
-// +kubebuilder:validation:XValidation:rule="!has(self.pioneer) || !has(self.settings) || !has(self.settings.donor) || !has(self.settings.donor.method) || self.settings.donor.method != 'Copy'",message="pioneers are captured in place: omit settings.donor.method, or pioneer"
 type PrototypePolicySpec struct {
 	// Pools of the policy. Default: all pools of the cluster.
 	// +optional

@@ -51,7 +51,6 @@ type PrototypeList struct {
 // PrototypeSpec defines the donor, the pool, the version and the settings.
 // +kubebuilder:validation:XValidation:rule="!has(self.settings) || !has(self.settings.aws) || self.donor.providerID.startsWith('aws://')",message="settings.aws is for nodes of AWS, but the donor is in another cloud: remove settings.aws"
 // +kubebuilder:validation:XValidation:rule="!has(self.settings) || !has(self.settings.azure) || self.donor.providerID.startsWith('azure://')",message="settings.azure is for nodes of Azure, but the donor is in another cloud: remove settings.azure"
-// +kubebuilder:validation:XValidation:rule="!has(self.pioneer) || !has(self.settings) || !has(self.settings.donor) || !has(self.settings.donor.method) || self.settings.donor.method != 'Copy'",message="a pioneer is captured in place: omit settings.donor.method"
 type PrototypeSpec struct {
 	// Pool whose new nodes use the image: the name in the cloud, such as the name of a scale set.
 	// +kubebuilder:validation:MinLength=1

@@ -19,7 +19,7 @@ func (a recorder) announce(w *pass, d plan.Decision) {
 	node, version, pool := w.p.Spec.Donor.NodeName, w.p.Spec.Version, w.p.Spec.Pool
 	switch d.Do {
 	case plan.Reserve:
-		if w.facts.Copy.Wanted {
+		if w.p.Spec.StaysInService() {
 			a.event(w, corev1.EventTypeNormal, "Reserved", "node %s is reserved for version %s of pool %s, and stays in service; a workshop follows", node, version, pool)
 			return
 		}

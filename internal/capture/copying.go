@@ -24,6 +24,7 @@ const (
 	mostCopies = 3
 	// copyLimit is the longest hold of a donor whose disk is copied. The donor serves, so that only other captures wait. A first
 	// snapshot of a large disk takes up to an hour, and reading a disk made from it as long.
+	// The time of a pioneer begins at the end of its patch.
 	copyLimit = 3 * time.Hour
 	// copyEnd is the age at which a snapshot of a disk in use is a leftover in any case, in its tag.
 	copyEnd = copyLimit + time.Hour
@@ -106,11 +107,19 @@ func copyName(p *v1alpha1.Prototype, try int32) string { return fmt.Sprintf("%s-
 func (w *pass) ownerTags(now time.Time) map[string]string {
 	begun := now
 	if r := w.donor.reservation; r != nil {
-		begun = r.ReservedAt.Time
+		begun = w.copiesSince(r.ReservedAt.Time)
 	}
 	return map[string]string{
 		cloud.TagPrototype: w.p.Name, cloud.TagUID: string(w.p.UID), cloud.TagEndsAt: begun.Add(copyEnd).UTC().Format(time.RFC3339),
 	}
+}
+
+// copiesSince is when copyLimit begins: with the reservation, or with the end of a pioneer's patch.
+func (w *pass) copiesSince(reserved time.Time) time.Time {
+	if patched := patchEndedAt(w); !patched.IsZero() {
+		return patched
+	}
+	return reserved
 }
 
 func (c copying) workshopSpec(w *pass) cloud.WorkshopSpec {

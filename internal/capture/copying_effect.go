@@ -245,7 +245,7 @@ func copyPod(w *pass, namespace, image string) *corev1.Pod {
 		"--machine-id", r.Disk.MachineID, "--root-uuid", r.Disk.RootUUID, "--nonce-name", string(r.Moment), "--nonce", r.Nonce,
 		"--prototype", w.p.Name, "--uid", string(w.p.UID))
 	container := &pod.Spec.Containers[0]
-	container.Args = append(container.Args, settingsArgs(w.p)...)
+	container.Args = append(container.Args, generalizeArgs(w.p)...)
 	if rules := w.p.Spec.Settings.Generalize.Rules; rules != "" {
 		addRules(&pod.Spec, rules, w.record.RulesDigest)
 	}

@@ -88,6 +88,7 @@ func (h donorReader) readDonor(ctx context.Context, w *pass) error {
 	w.donor.reservation = w.record.Reservation
 	f.Hold.Recorded = w.donor.reservation != nil
 	f.Hold.Restored, f.Hold.Noted = true, true
+	f.Hold.ProtectionRestored = f.Copy.Wanted // which has none
 	readOrdered(w)
 	var err error
 	switch {
@@ -188,7 +189,7 @@ func (h donorReader) readProtection(ctx context.Context, w *pass) error {
 	}
 	w.donor.protection = hold
 	f.Hold.Protected = hold.Protected || hold.Token == ""
-	f.Hold.ProtectionRestored = w.donor.reservation == nil || hold.Token == "" || hold.Token == tokenOf(w.donor.reservation)
+	f.Hold.ProtectionRestored = w.donor.reservation == nil || hold.Token == "" || w.donor.reservation.Protection == "" || hold.Token == w.donor.reservation.Protection
 	return nil
 }
 
@@ -202,7 +203,7 @@ func (h donorReader) lookDeadlines(w *pass) {
 	}
 	f, now := &w.facts, h.now()
 	if f.Copy.Wanted {
-		f.Hold.Overdue = now.Sub(w.donor.reservation.ReservedAt.Time) > copyLimit
+		f.Hold.Overdue = now.Sub(w.copiesSince(w.donor.reservation.ReservedAt.Time)) > copyLimit
 		return
 	}
 	limit := w.p.Spec.Settings.Defaulted().OutOfService
@@ -252,7 +253,7 @@ func (w *pass) outOfServiceSince() (at time.Time, taken bool) {
 // see our reservation. A later race is possible: decision 0011 in docs/contribute/decisions separates the hours of both.
 func (h donorReader) lookKuredAgain(ctx context.Context, w *pass) error {
 	f := &w.facts
-	if !w.isHeld() || f.Copy.Wanted || f.Donor.Cordoned || f.MustBoot() || f.Failed || f.Deleting || f.Donor.Node == plan.NodeGone || f.Donor.Patch == plan.PatchUnderWay {
+	if !w.isHeld() || f.Copy.Wanted && f.Donor.Patch != plan.PatchWanted || f.Donor.Cordoned || f.MustBoot() || f.Failed || f.Deleting || f.Donor.Node == plan.NodeGone || f.Donor.Patch == plan.PatchUnderWay {
 		return nil
 	}
 	lock, err := kured.Read(ctx, h.kube, h.kured, h.now())

@@ -75,6 +75,11 @@ var donorWords = map[v1alpha1.DonorState]string{
 // instanceGone is the reason of condition DonorInService, and of an event: the instance of the held donor does not exist.
 const instanceGone = "InstanceGone"
 
+// isPatchFailed reports whether the patch of a pioneer failed, after which the node may be cordoned until its release.
+func isPatchFailed(p *v1alpha1.Prototype) bool {
+	return p.Status.Patch != nil && p.Status.Patch.Failure != ""
+}
+
 // reportInService sets condition DonorInService.
 func reportInService(p *v1alpha1.Prototype, now time.Time) {
 	donor := p.Status.Donor
@@ -93,7 +98,7 @@ func reportInService(p *v1alpha1.Prototype, now time.Time) {
 			fmt.Sprintf("node %s was deleted during the capture; its instance runs, and registers the Node again at its next boot", p.Spec.Donor.NodeName))
 	case donor.ReleasedAt == nil && donor.State == v1alpha1.DonorGone:
 		set(metav1.ConditionFalse, instanceGone, fmt.Sprintf("the instance of node %s was removed during the capture", p.Spec.Donor.NodeName))
-	case donor.ReleasedAt == nil && p.Spec.Settings.CopiesDonor() && donorWords[donor.State] == "":
+	case donor.ReleasedAt == nil && p.Spec.Settings.CopiesDonor() && !isPatchFailed(p) && donorWords[donor.State] == "":
 		set(metav1.ConditionTrue, "Copied", "the donor serves while its disk is copied")
 	case donor.ReleasedAt == nil:
 		set(metav1.ConditionFalse, "Reserved", "the capture holds the donor")

@@ -66,11 +66,11 @@ func copyFailureMessage(w *pass, why plan.Reason) string {
 	}
 	switch why {
 	case plan.DonorBusy:
-		return fmt.Sprintf("node %s did not become quiet: %s. Nothing was changed. Capture the node when the installation or the pull has ended, or capture another node",
-			n, momentMessage(w))
+		return fmt.Sprintf("node %s did not become quiet: %s. %s. Capture the node when the installation or the pull has ended, or capture another node",
+			n, momentMessage(w), changed(w))
 	case plan.QuiesceNotDone:
-		return fmt.Sprintf("the disk of node %s could not be copied while the node serves: %s. Nothing was changed. Set settings.donor.method: InPlace, or capture another node",
-			n, momentMessage(w))
+		return fmt.Sprintf("the disk of node %s could not be copied while the node serves: %s. %s. Set settings.donor.method: InPlace, or capture another node",
+			n, momentMessage(w), changed(w))
 	case plan.WorkshopNotJoined:
 		return fmt.Sprintf("the workshop of pool %s was not Ready within %s, so node %s was not copied: %s. New nodes of the pool may have the same trouble: find the cause, then %s",
 			pool, workshopLimit, n, cmp.Or(w.copy.late, "its kubelet did not register a Node"), retryRemedy(w))
@@ -81,15 +81,33 @@ func copyFailureMessage(w *pass, why plan.Reason) string {
 		return fmt.Sprintf("no usable copy of the disk of node %s was made in %d attempts: %s. Capture the node when no packages are installed there, or set settings.donor.method: InPlace",
 			n, w.copyRecord().Try, orNothing(copyTrouble(w)))
 	case plan.DeadlineExceeded:
+		if servesForPatch(w) {
+			return fmt.Sprintf("the patch of node %s could not begin within %s, because another node was out of service; the node serves. Find the cause, then %s",
+				n, copyLimit, retryPatch(w))
+		}
 		return fmt.Sprintf("the copy of node %s was not published within %s; the node served meanwhile. Find the slow step with `kamino describe %s`, then %s",
 			n, copyLimit, w.p.Name, retryRemedy(w))
 	case plan.GeneralizeFailed:
 		return fmt.Sprintf("the copy of node %s was not generalized: %s", n, podFailureMessage(w))
 	case plan.ReservationLost:
+		if !w.p.Spec.StaysInService() {
+			return "" // the reservation on the Node
+		}
 		return fmt.Sprintf("%s during the capture, and nothing was changed. Find the client that changes the Leases of Kamino, then %s",
 			reservationLostMessage(w), retryRemedy(w))
+	case plan.DonorStopped:
+		return fmt.Sprintf("another client stopped the instance of node %s before its disk was copied. Find that client, start the instance, then %s",
+			n, retryRemedy(w))
 	}
 	return ""
+}
+
+// changed is what a failed copy leaves on its donor.
+func changed(w *pass) string {
+	if w.facts.Donor.Patch == plan.PatchDone {
+		return "The node is patched, and serves"
+	}
+	return "Nothing was changed"
 }
 
 // momentMessage is why the donor's disk did not become quiet.

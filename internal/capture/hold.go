@@ -126,10 +126,14 @@ func (h hold) restore(ctx context.Context, w *pass) error {
 		n = w.donor.node.DeepCopy()
 		delete(n.Annotations, v1alpha1.ReservationAnnotation)
 	}
-	if w.facts.Hold.Recorded {
-		return h.leases.Restore(ctx, n, *w.donor.reservation, nil) // forget drops the Lease
+	before := *w.donor.reservation
+	if w.facts.Copy.Wanted && w.facts.Donor.Patch == plan.PatchDone {
+		before.Unschedulable = n.Spec.Unschedulable // the pioneer has served since its patch, so a cordon is a user's
 	}
-	return h.leases.Release(ctx, n, *w.donor.reservation, nil)
+	if w.facts.Hold.Recorded {
+		return h.leases.Restore(ctx, n, before, nil) // forget drops the Lease
+	}
+	return h.leases.Release(ctx, n, before, nil)
 }
 
 // lastBoot is the last reported boot ID, or a text that is no boot ID.
@@ -184,7 +188,7 @@ func (h hold) reserve(ctx context.Context, w *pass) error {
 		return err
 	}
 	reservation := node.NewReservation(holderOf(w.p), w.donor.node, w.donor.protection.Token, metav1.NewTime(h.now()))
-	if w.facts.Copy.Wanted {
+	if w.p.Spec.StaysInService() {
 		reservation = v1alpha1.Reservation{Holder: holderOf(w.p), ReservedAt: metav1.NewTime(h.now()), Untouched: true}
 		if err := h.leases.Hold(ctx, w.donor.node, reservation); err != nil {
 			return err
@@ -227,7 +231,7 @@ func (h hold) forget(ctx context.Context, w *pass) error {
 // keepsLease reports whether the Lease of a donor whose instance is gone outlives the capture. As long as the Node exists, the
 // instance could exist after all: the sweep then finds and returns the node.
 func keepsLease(w *pass) bool {
-	return w.facts.Donor.Power == plan.InstanceGone && w.donor.node != nil && !w.isOrphan && !w.facts.Copy.Wanted
+	return w.facts.Donor.Power == plan.InstanceGone && w.donor.node != nil && !w.isOrphan && !w.p.Spec.StaysInService()
 }
 
 // allows are the effects on the donor's machine and on its Node, each with the condition on the Lease of the node. The Lease

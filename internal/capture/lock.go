@@ -36,7 +36,7 @@ func (h locks) readLock(ctx context.Context, w *pass) error {
 		return h.readOrphan(ctx, w, reservation, err)
 	case recordLost(w.p):
 		return h.readLost(ctx, w, reservation)
-	case f.Copy.Wanted:
+	case w.p.Spec.StaysInService():
 		return h.readLeaseAlone(ctx, w)
 	case err == nil && reservation == nil:
 		return nil

@@ -14,10 +14,10 @@ func phaseOf(w *pass, d plan.Decision) v1alpha1.Phase {
 		return v1alpha1.PhasePreflight
 	case d.Do == plan.Fail, w.ends() && d.Do != plan.Close:
 		return v1alpha1.PhaseCleaningUp
-	case w.facts.Copy.Wanted:
-		return copyPhase(w, d)
 	case d.Do == plan.PatchDonor:
 		return patchPhase(w)
+	case w.facts.Copy.Wanted:
+		return copyPhase(w, d)
 	}
 	return inPlacePhase(w, d)
 }

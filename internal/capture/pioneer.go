@@ -138,6 +138,7 @@ func (e patching) task(ctx context.Context, w *pass, r nodepatch.Record) (nodepa
 			Patch: patchLimit, Reboot: settings.OutOfService.ReadyTimeout.Duration, Soak: pioneer.Soak.Duration, SoakTimeout: pioneer.Soak.Duration + soakSlack,
 		},
 		Ending: w.facts.Failed || w.facts.Deleting,
+		Off:    w.facts.Copy.Wanted && w.facts.Donor.Power == plan.Off, // a copied donor is never started
 	}
 	if pioneer.MinAge.Duration > 0 {
 		t.Patches.MinAge = &pioneer.MinAge

@@ -60,7 +60,7 @@ func (s *testEnv) runPatch() {
 	orders := &v1alpha1.NodeOrderList{}
 	s.must(s.clean.List(context.Background(), orders, client.InNamespace(podspace)))
 	for i := range orders.Items {
-		if order := &orders.Items[i]; order.Spec.Method != v1alpha1.InPlace {
+		if order := &orders.Items[i]; slices.Contains([]v1alpha1.OrderMethod{v1alpha1.OrderPatch, v1alpha1.OrderReboot, v1alpha1.OrderCheck}, order.Spec.Method) {
 			s.carryOut(order, machine)
 		}
 	}

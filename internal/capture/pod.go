@@ -58,14 +58,20 @@ func generalizePod(p *v1alpha1.Prototype, record v1alpha1.Record, namespace, ima
 		order.UID = record.Order.UID
 	}
 	pod := node.OrderPod(order, image, "generalize", "--root", node.HostMount, "--live", "--prototype", p.Name, "--uid", string(p.UID), "--boot-id", record.GeneralizeBootID)
-	pod.Spec.Containers[0].Args = append(pod.Spec.Containers[0].Args, settingsArgs(p)...)
-	if p.Spec.Pioneer != nil && *p.Spec.Pioneer.Defaulted().QuietNodes {
-		pod.Spec.Containers[0].Args = append(pod.Spec.Containers[0].Args, "--quiet-nodes")
-	}
+	pod.Spec.Containers[0].Args = append(pod.Spec.Containers[0].Args, generalizeArgs(p)...)
 	if rules := p.Spec.Settings.Generalize.Rules; rules != "" {
 		addRules(&pod.Spec, rules, record.RulesDigest)
 	}
 	return pod
+}
+
+// generalizeArgs are the arguments of a pod that generalizes a disk.
+func generalizeArgs(p *v1alpha1.Prototype) []string {
+	args := settingsArgs(p)
+	if p.Spec.Pioneer != nil && *p.Spec.Pioneer.Defaulted().QuietNodes {
+		args = append(args, "--quiet-nodes")
+	}
+	return args
 }
 
 // settingsArgs are the arguments for the disk from the settings.
@@ -187,7 +193,7 @@ func patchArgs(p *v1alpha1.Prototype) []string {
 	}
 	pioneer := p.Spec.Pioneer.Defaulted()
 	args := []string{"--patched-by-kamino", string(pioneer.OtherRebooters)}
-	if *pioneer.QuietNodes {
+	if *pioneer.QuietNodes && !p.Spec.Settings.CopiesDonor() { // a copied donor gets no masks
 		args = append(args, "--quiet-nodes")
 	}
 	return args

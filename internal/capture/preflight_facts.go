@@ -60,7 +60,7 @@ func (q preflight) gather(ctx context.Context, w *pass) *admission.Case {
 	if c.Strayed() {
 		return c
 	}
-	if !c.CopiesDonor() {
+	if !c.StaysInService() {
 		q.pods(ctx, w, c)
 	}
 	if c.Again {
@@ -90,7 +90,7 @@ func (q preflight) turn(ctx context.Context, w *pass, c *admission.Case) {
 	w.preflight.activeCaptures = holding(list.Items)
 	lock, kuredErr := kured.Read(ctx, q.kube, q.kured, q.now())
 	w.preflight.kured = lock
-	reboots := lock.Node != "" && (!c.CopiesDonor() || lock.Node == w.p.Spec.Donor.NodeName) // kured may reboot other nodes during a copy
+	reboots := lock.Node != "" && (!c.StaysInService() || lock.Node == w.p.Spec.Donor.NodeName) // kured may reboot other nodes during a copy
 	c.Queued = admission.LookupOf(len(w.preflight.activeCaptures) >= q.concurrent() || reboots, cmp.Or(err, kuredErr))
 	of := make([]cloud.Membership, len(list.Items))
 	if err == nil {

@@ -23,7 +23,7 @@ const Serving = "Serving"
 // actWithoutCloud acts with the cluster alone after a failed pass, because the donor must not wait for an unreachable cloud.
 // The error is only of this action. A conflict is no outage.
 func (r rooms) actWithoutCloud(ctx context.Context, w *pass, trouble error) error {
-	if apierrors.IsConflict(trouble) || w.facts.Copy.Wanted { // a donor whose disk is copied serves anyway
+	if apierrors.IsConflict(trouble) || w.p.Spec.StaysInService() { // the donor serves anyway
 		return nil
 	}
 	if err := r.donors.lookNode(ctx, w); err != nil || !w.isHeld() {

@@ -266,7 +266,7 @@ func (c *capturing) decide(ctx context.Context) (none runner.Decision, err error
 	if err != nil {
 		return none, err
 	}
-	if d.Prototype.Spec.Settings.CopiesDonor() {
+	if d.Prototype.Spec.StaysInService() {
 		c.note("Node %s stays in service: Kamino copies its disk in use, and cleans the copy on a workshop.", d.Prototype.Spec.Donor.NodeName)
 	}
 	if !c.flags.wait {

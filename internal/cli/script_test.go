@@ -205,7 +205,10 @@ func (s *scriptedEngine) Preview(_ context.Context, p *v1alpha1.Prototype) (admi
 		Retires: []string{"2026.02.01"}, Irreversible: true,
 	}
 	if p.Spec.Settings.CopiesDonor() {
-		preview.Evicts, preview.Copy = nil, &admission.CopyCost{InstanceType: "m7i.large", DiskGB: 20, Freezes: true}
+		preview.Copy = &admission.CopyCost{InstanceType: "m7i.large", DiskGB: 20, Freezes: true, Patches: !p.Spec.StaysInService()}
+	}
+	if p.Spec.StaysInService() {
+		preview.Evicts = nil
 	}
 	switch s.script {
 	case isRefused:

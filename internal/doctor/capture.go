@@ -102,7 +102,7 @@ func (p *poolView) join(ctx context.Context, of *v1alpha1.Prototype) (bootstrapk
 	}
 	answer, err := membership.Joins(ctx, p.Kube, membership.FactsOf(ctx, p.Cloud, n, p.id))
 	of.Spec.Settings.Generalize.Profile = answer.Profile
-	of.Spec.Settings.Donor.Method = capturemethod.In(p.Cloud, of.Spec.Settings, false).Method
+	of.Spec.Settings.Donor.Method = capturemethod.In(p.Cloud, of.Spec.Settings).Method
 	return answer, err
 }
 

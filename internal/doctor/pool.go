@@ -61,7 +61,7 @@ func permissions(ctx context.Context, p *poolView) (found []Finding) {
 	p.reported[cloud.PermissionMissing] = true
 	tries := p.any(func(s v1alpha1.Settings) bool { return s.Trial.Mode != v1alpha1.TrialOff }, true)
 	copies := p.any(func(s v1alpha1.Settings) bool {
-		return capturemethod.In(p.Cloud, s, false).Method == v1alpha1.MethodCopy
+		return capturemethod.In(p.Cloud, s).Method == v1alpha1.MethodCopy
 	}, p.Cloud.CanCopy() && !p.Cloud.CopiesOnRequest())
 	list = slices.DeleteFunc(list, func(of cloud.Permission) bool { // a credential should not have permissions without a use
 		return (of.For == cloud.ForTrialApart || of.For == cloud.ForConsole) && !tries || of.For == cloud.ForCopy && !copies

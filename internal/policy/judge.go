@@ -89,9 +89,9 @@ func (d *Decider) decidePool(ctx context.Context, r *rules, pool PoolRef, protot
 	subject := d.subject(pool, prototypes, now)
 	settings := o.Settings
 	settings.Generalize.Profile = d.profileOf(ctx, o, subject.Nodes)
-	o.Method = capturemethod.In(d.Cloud, settings, r.spec.Pioneer != nil)
+	o.Method = capturemethod.In(d.Cloud, settings)
 	o.Settings.Donor.Method = o.Method.Method
-	subject.InService = o.Settings.CopiesDonor()
+	subject.InService = o.Settings.CopiesDonor() && r.spec.Pioneer == nil
 	if r.invalid == nil {
 		o.past = schedule.PastOf(prototypes)
 		o.Answer = r.schedule.At(now, o.past, r.spec.Failures)

@@ -36,7 +36,7 @@ func TestTheMethodIsChosen(t *testing.T) {
 		"a donor that leaves": {true, func(p *v1alpha1.PrototypePolicySpec) { p.Settings.Donor.AfterCapture = v1alpha1.RemoveDonor },
 			v1alpha1.MethodInPlace, "settings.donor.afterCapture"},
 		"pioneers": {true, func(p *v1alpha1.PrototypePolicySpec) { p.Pioneer = &v1alpha1.PolicyPioneerSettings{} },
-			v1alpha1.MethodInPlace, "pioneer"},
+			v1alpha1.MethodCopy, "can copy a disk in use"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newTestEnv(t)

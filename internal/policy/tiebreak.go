@@ -71,7 +71,7 @@ func (d *Decider) prefer(ctx context.Context, o *PoolOutcome, bestOnly bool, now
 
 // comparesPods reports whether the pods of candidates can decide between them.
 func (o *PoolOutcome) comparesPods() bool {
-	return !o.Settings.CopiesDonor() && len(o.Choice.Candidates) > 1
+	return (!o.Settings.CopiesDonor() || o.pioneer != nil) && len(o.Choice.Candidates) > 1
 }
 
 // equalRank reports whether the rules rank two candidates equal.

@@ -123,7 +123,7 @@ func (b *CaptureRequest) Decide(ctx context.Context) (Decision, error) {
 		d.Joins, err = membership.Joins(ctx, b.Cluster.Kube, membership.FactsOf(ctx, b.Cloud, found.Node, found.Pool.ID))
 		d.Prototype.Spec.Settings.Generalize.Profile = d.Joins.Profile
 	}
-	d.Method = capturemethod.In(b.Cloud, d.Prototype.Spec.Settings, b.Pioneer != nil)
+	d.Method = capturemethod.In(b.Cloud, d.Prototype.Spec.Settings)
 	d.Prototype.Spec.Settings.Donor.Method, d.Prototype.Spec.Pioneer = d.Method.Method, b.Pioneer
 	return d, err
 }

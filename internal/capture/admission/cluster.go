@@ -105,5 +105,5 @@ func force(c *Case) ([]cloud.Refusal, error) {
 
 // AsksForce reports whether this process needs the permission to delete pods.
 func (c *Case) AsksForce() bool {
-	return c.Prototype.Spec.Settings.Drain.Force && !c.Prototype.Spec.Settings.CopiesDonor() && (c.Prototype.UID != "" || c.Process.Drives)
+	return c.Prototype.Spec.Settings.Drain.Force && !c.StaysInService() && (c.Prototype.UID != "" || c.Process.Drives)
 }

@@ -13,6 +13,9 @@ import (
 // CopiesDonor reports whether the donor stays in service, and a copy of its disk is generalized.
 func (c *Case) CopiesDonor() bool { return c.Prototype.Spec.Settings.CopiesDonor() }
 
+// StaysInService reports whether the donor is out of service at no time.
+func (c *Case) StaysInService() bool { return c.Prototype.Spec.StaysInService() }
+
 // canCopy refuses a method that the cloud does not have.
 func canCopy(c *Case) ([]cloud.Refusal, error) {
 	if c.CanCopy || c.Strayed() {
@@ -48,6 +51,8 @@ type CopyCost struct {
 	Chosen bool `json:"chosen,omitempty"`
 	// DiskGB is the size of the donor's root file system, in full GiB; 0 if unknown.
 	DiskGB int64 `json:"diskGB,omitempty"`
+	// Patches: the donor is drained and patched before the copy.
+	Patches bool `json:"patches,omitempty"`
 	// Freezes: the root file system of the donor is frozen for the moment of the copy, if the node can guard the freeze.
 	Freezes bool `json:"freezes"`
 }
@@ -60,7 +65,7 @@ func (c *Case) CopyCost() *CopyCost {
 		return nil
 	}
 	settings := c.Prototype.Spec.Settings.Donor
-	cost := &CopyCost{InstanceType: settings.WorkshopType, Chosen: settings.WorkshopType != "", Freezes: settings.Freeze != v1alpha1.FreezeNever}
+	cost := &CopyCost{InstanceType: settings.WorkshopType, Chosen: settings.WorkshopType != "", Patches: !c.StaysInService(), Freezes: settings.Freeze != v1alpha1.FreezeNever}
 	if donor, err := c.Donor.Get(); err == nil && donor.Node != nil {
 		cost.InstanceType = cmp.Or(settings.WorkshopType, donor.Node.Labels[corev1.LabelInstanceTypeStable])
 		cost.DiskGB = (donor.Node.Status.Capacity.StorageEphemeral().Value() + gib - 1) / gib
@@ -71,6 +76,9 @@ func (c *Case) CopyCost() *CopyCost {
 // Sentences returns the cost in sentences.
 func (c *CopyCost) Sentences(node, pool string) []string {
 	moment := "while the node stays in service: no cordon, no eviction"
+	if c.Patches {
+		moment = "while the patched node serves"
+	}
 	if c.Freezes {
 		moment += ", and its disk is frozen for less than a second"
 	}

@@ -24,32 +24,45 @@ func copiedDonor() *Case {
 	return c
 }
 
-// withoutAbsence are the problems that a donor in service does not have: all of them are about its absence. Every
-// other problem still refuses the capture.
-var withoutAbsence = []string{
-	"a profile whose donors stay away", "no peer", "bare pods", "protected pods", "no force", "kured on the node of a pioneer", "a cloud that powers off no nodes",
+// copiedPioneer is a case without a refusal whose donor is drained for its patch, and copied in service.
+func copiedPioneer() *Case {
+	c, drained := copiedDonor(), sound()
+	c.Prototype.Spec.Pioneer, c.Pods, c.MayDelete = &v1alpha1.PioneerSettings{}, drained.Pods, drained.MayDelete
+	return c
 }
+
+// withoutAbsence are the problems that a donor in service does not have: all of them are about its absence or its return. Every
+// other problem still refuses the capture. withoutReturn are those that also a pioneer by copy does not have.
+var (
+	withoutReturn  = []string{"a profile whose donors stay away", "a cloud that powers off no nodes"}
+	withoutAbsence = append([]string{"no peer", "bare pods", "protected pods", "no force"}, withoutReturn...)
+)
 
 // TestWhichReasonsApplyToADonorInService plays each problem of a capture in place.
 func TestWhichReasonsApplyToADonorInService(t *testing.T) {
-	var unused []string
-	for _, trouble := range maskings {
-		t.Run(trouble.name, func(t *testing.T) {
-			c := copiedDonor()
-			trouble.spoil(c)
-			want := []string{trouble.reason}
-			if slices.Contains(withoutAbsence, trouble.name) {
-				want, unused = nil, append(unused, trouble.name)
+	for name, of := range map[string]struct {
+		begin   func() *Case
+		without []string
+	}{"donor": {copiedDonor, withoutAbsence}, "pioneer": {copiedPioneer, withoutReturn}} {
+		var unused []string
+		for _, trouble := range maskings {
+			t.Run(name+" "+trouble.name, func(t *testing.T) {
+				c := of.begin()
+				trouble.spoil(c)
+				want := []string{trouble.reason}
+				if slices.Contains(of.without, trouble.name) {
+					want, unused = nil, append(unused, trouble.name)
+				}
+				v := c.Judge()
+				if diff := cmp.Diff(want, reasons(v)); diff != "" || v.Err() != nil {
+					t.Errorf("%v, reasons (-want +got):\n%s", v.Err(), diff)
+				}
+			})
+		}
+		for _, problem := range of.without {
+			if !slices.Contains(unused, problem) {
+				t.Errorf("there is no problem %s", problem)
 			}
-			v := c.Judge()
-			if diff := cmp.Diff(want, reasons(v)); diff != "" || v.Err() != nil {
-				t.Errorf("%v, reasons (-want +got):\n%s", v.Err(), diff)
-			}
-		})
-	}
-	for _, name := range withoutAbsence {
-		if !slices.Contains(unused, name) {
-			t.Errorf("there is no problem %s", name)
 		}
 	}
 }
@@ -142,6 +155,8 @@ func TestCopyCost(t *testing.T) {
 			[]string{"an instance of type t3.medium with"}, "the pool's type"},
 		"without a freeze": {func(c *Case) { c.Prototype.Spec.Settings.Donor.Freeze = v1alpha1.FreezeNever },
 			[]string{"no cordon, no eviction"}, "frozen"},
+		"of a pioneer": {func(c *Case) { c.Prototype.Spec.Pioneer = &v1alpha1.PioneerSettings{} },
+			[]string{"of pool pool1 while the patched node serves, and its disk is frozen"}, "no cordon"},
 	} {
 		c := copiedDonor()
 		test.change(c)

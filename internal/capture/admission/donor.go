@@ -55,8 +55,7 @@ func donor(c *Case) ([]cloud.Refusal, error) {
 	}
 	return selection.Refusals(selection.Candidate{
 		Node: found.Node, Pool: c.PoolName, Peers: around.Peers, Reserved: reserved, OwnNode: c.Process.OwnNode, Prototype: c.Prototype.Name,
-		Disrupt: settings.Drain.Disrupt, MaxUnavailable: *settings.OutOfService.MaxUnavailable,
-		InService: settings.CopiesDonor(),
+		Disrupt: settings.Drain.Disrupt, MaxUnavailable: *settings.OutOfService.MaxUnavailable, InService: c.StaysInService(),
 	}), nil
 }
 
@@ -77,9 +76,9 @@ func (c *Case) misplaced(around PoolNodes) []cloud.Refusal {
 	return nil
 }
 
-// pods finds pods that cannot be evicted, or that ask for no eviction.
+// pods finds pods that cannot be evicted, or that ask for no eviction, if the donor is drained.
 func pods(c *Case) ([]cloud.Refusal, error) {
-	if c.Strayed() {
+	if c.Strayed() || c.StaysInService() {
 		return nil, nil
 	}
 	found, err := resultOf(c.Pods, "the donor's pods")

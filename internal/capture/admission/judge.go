@@ -60,15 +60,15 @@ var questions = []func(*Case) ([]cloud.Refusal, error){
 // brief are the questions after the look at the donor's disk.
 var brief = []func(*Case) ([]cloud.Refusal, error){version, clock, profile, foreign, Image, others, donor, pods, turn}
 
-// copied are the questions if the donor stays in service. Nothing is asked about its absence or its pods, but about the
-// workshop: what a next node of the pool needs.
+// copied are the questions if the donor's disk is copied in use. They are also about the workshop: what a next node of the pool needs.
+// Only a pioneer is asked about its absence and its pods.
 var copied = []func(*Case) ([]cloud.Refusal, error){
-	version, clock, foreign, Image, others, donor, donorClock, lineage,
-	installation, copyRight, RulesOf, customData, canCopy, preflight, recipe, images, joining, turn,
+	version, clock, foreign, Image, others, donor, pods, donorClock, lineage,
+	installation, copyRight, RulesOf, customData, force, canCopy, preflight, recipe, images, joining, turn,
 }
 
-// copiedBrief are the questions after the look at the disk of a donor in service.
-var copiedBrief = []func(*Case) ([]cloud.Refusal, error){version, clock, foreign, Image, others, donor, turn}
+// copiedBrief are the questions after the look at the disk of such a donor.
+var copiedBrief = []func(*Case) ([]cloud.Refusal, error){version, clock, foreign, Image, others, donor, pods, turn}
 
 // Judge asks all questions. An unanswered question does not stop other questions.
 func (c *Case) Judge() (v Verdict) {

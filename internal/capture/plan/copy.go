@@ -1,15 +1,17 @@
 package plan
 
 // The copy of a running donor's disk. The donor stays in service: only its Lease and a pod that flushes its disk name it. The
-// copy is cleaned on a workshop, an instance beside the pool, which is thrown away.
+// copy is cleaned on a workshop, an instance beside the pool, which is thrown away. A pioneer is patched first, and its Node carries
+// the reservation too.
 
 // courseOfCopy is the course of a capture by copy, from the goal backwards. From the version on, both courses are equal.
 var courseOfCopy = []stage{
-	{"a capture that has failed, or is deleted, leaves nothing behind", Facts.ends, []part{endTrial, endWorkshop, discardCopy, letDonorGo, removeLeftovers}},
+	{"a capture that has failed, or is deleted, leaves nothing behind", Facts.ends, []part{endTrial, endWorkshop, discardCopy, endPatch, letDonorGo, removeLeftovers}},
 	{"a lost record ends the capture", func(f Facts) bool { return f.Unrecorded }, []part{loseRecord}},
 	{"a version is tried and promoted", Facts.hasVersion, []part{endWorkshop, letDonorGo, completeVersion, endAttempt, keepRecipe, tryVersion, promote, finish}},
 	{"a proven disk becomes a version, after the workshop", Facts.hasCopy, []part{checkProvenCopy, endWorkshop, letDonorGo, publish}},
-	{"a copy is cleaned on the workshop", Facts.hasRawCopy, []part{checkHeld, checkWorkshop, checkRawCopy, leaveDonor, attach, cleanCopy, copyCleaned}},
+	{"a copy is cleaned on the workshop", Facts.hasRawCopy, []part{checkHeld, checkWorkshop, checkRawCopy, leaveDonor, attach, cleanCopy, checkLevel, copyCleaned}},
+	{"a pioneer is patched, and serves again", Facts.awaitsPatch, []part{checkDonor, checkHold, patch, beginPatch}},
 	{"a workshop joins, and a running donor is copied", Facts.isHeld, []part{checkHeld, openWorkshop, checkWorkshop, quiesce}},
 	{"a donor is inspected and reserved", func(Facts) bool { return true }, []part{refuse, checkDonor, inspect}},
 }
@@ -70,6 +72,19 @@ const (
 	VolumeBroken   Volume = "broken" // the cloud gave up, or the disk is gone
 	VolumeDeleting Volume = "deleting"
 )
+
+// awaitsPatch reports whether a held pioneer does not serve with its patches yet.
+func (f Facts) awaitsPatch() bool {
+	return f.isHeld() && f.Donor.Patch != NoPatch && f.Donor.Patch != PatchDone
+}
+
+// beginPatch begins the patch of a pioneer in its turn. No scale-in protection is needed: a pioneer that goes is a donor that goes.
+func beginPatch(f Facts) Decision {
+	if !f.Donor.Cordoned && f.Queued {
+		return wait(ForNeighbour)
+	}
+	return do(PatchDonor)
+}
 
 // hasRawCopy reports whether the disk of the donor was copied, and the copy is not a proven disk yet.
 func (f Facts) hasRawCopy() bool {
@@ -228,6 +243,14 @@ func cleanCopy(f Facts) Decision {
 	return wait(ForProof)
 }
 
+// checkLevel ends a capture whose proven disk has other packages than the pioneer that was watched.
+func checkLevel(f Facts) Decision {
+	if f.Disk.Proven && f.Disk.LevelDiffers {
+		return fail(PatchLevelChanged)
+	}
+	return onward
+}
+
 // copyCleaned copies the proven disk, once no machine can write to it.
 func copyCleaned(f Facts) Decision {
 	switch {
@@ -285,11 +308,21 @@ func endWorkshop(f Facts) Decision {
 	return onward
 }
 
-// letDonorGo removes the Lease of the donor. Nothing else was changed.
+// endPatch ends the patch of a pioneer before its release: the node may be about to reboot.
+func endPatch(f Facts) Decision {
+	if f.isHeld() && f.Donor.Patch == PatchUnderWay {
+		return do(PatchDonor)
+	}
+	return onward
+}
+
+// letDonorGo removes the Lease of the donor. Of a pioneer, the Node is restored first.
 func letDonorGo(f Facts) Decision {
 	switch {
 	case f.Disk.Pod != NoPod:
 		return do(DeletePod)
+	case f.isHeld() && f.Donor.Patch != NoPatch:
+		return release(f)
 	case f.isHeld():
 		return do(Forget)
 	}

@@ -28,7 +28,10 @@ type workWorld struct {
 	// copies that were begun.
 	copies int8
 	// onDonor: the pod is on the donor.
-	onDonor           bool
+	onDonor bool
+	// patchEnd is the result of a pioneer's patch. patched is the truth of PatchDone, and differs of LevelDiffers.
+	patchEnd          Patch
+	patched, differs  bool
 	closed, succeeded bool
 }
 
@@ -54,6 +57,32 @@ func copyStarts() []workWorld {
 	return []workWorld{w.derived(), refused.derived()}
 }
 
+// copiedPioneers are captures by copy that patch their donor first.
+func copiedPioneers() []workWorld {
+	w := copyStarts()[0]
+	w.f.Donor.Patch, w.patchEnd = PatchWanted, PatchDone
+	queued := w
+	queued.f.Queued = true
+	return []workWorld{w.derived(), queued.derived()}
+}
+
+// patch makes one step of the patch: begin with a drain, or the end.
+func (w workWorld) patch() workWorld {
+	f := &w.f
+	switch {
+	case f.Donor.Patch == PatchWanted:
+		f.Donor.Patch, f.Donor.Cordoned, f.Donor.Drained = PatchUnderWay, true, true
+	case f.ends(), f.Hold.Lock != Ours, f.Donor.Node == NodeGone:
+		f.Donor.Patch = PatchFailed
+	default:
+		f.Donor.Patch = w.patchEnd
+	}
+	if w.patched = f.Donor.Patch == PatchDone; w.patched {
+		f.Donor.Cordoned, f.Donor.Drained = false, false
+	}
+	return w
+}
+
 // derived sets the facts that follow from other facts.
 func (w workWorld) derived() workWorld {
 	f := &w.f
@@ -63,7 +92,10 @@ func (w workWorld) derived() workWorld {
 	if f.Disk.Pod == NoPod && f.Copy.Quiesce != NoQuiesce {
 		f.Copy.Quiesce = NoQuiesce
 	}
-	f.Hold.Noted, f.Hold.Restored, f.Hold.ProtectionRestored = true, true, true
+	f.Disk.LevelDiffers = w.differs && w.patched && f.Disk.Proven
+	f.Donor.Cordoned = f.Donor.Cordoned && f.Donor.Node != NodeGone
+	f.Hold.Noted, f.Hold.ProtectionRestored = true, true
+	f.Hold.Restored = !f.Donor.Cordoned && (f.Donor.Patch == NoPatch || f.Hold.Lock == Unlocked)
 	return w
 }
 
@@ -84,6 +116,10 @@ func (w workWorld) effect(d Decision) workWorld {
 		f.Hold.Recorded = true
 	case Forget:
 		f.Hold.Lock, f.Hold.Recorded = Unlocked, false
+	case Release:
+		f.Hold.Lock, f.Hold.Recorded, f.Donor.Cordoned, f.Donor.Drained = Unlocked, false, false, false
+	case PatchDonor:
+		w = w.patch()
 	case BeginWorkshop:
 		if f.Copy.Workshop == NoWorkshop {
 			f.Copy.Workshop = WorkshopDecided
@@ -237,6 +273,13 @@ func (w workWorld) adverse() []workWorld {
 			}
 		})
 	}
+	if w.f.Donor.Patch != NoPatch {
+		for _, end := range []Patch{PatchFailed, PatchCurrent} {
+			add(func(n *workWorld) { n.patchEnd = end })
+		}
+		add(func(n *workWorld) { n.differs = true })
+		add(func(n *workWorld) { n.f.Donor.Power = Off }) // another client stops the pioneer
+	}
 	add(func(n *workWorld) { n.hung = true })
 	add(func(n *workWorld) { n.slow = true })
 	add(func(n *workWorld) { n.dull = true })
@@ -308,12 +351,34 @@ func (w workWorld) emptied() bool {
 		!own(f.Image.Snapshot)
 }
 
-// ofDonor are the actions that take a donor out of service, or change its disk, its machine or its pool.
-const ofDonor = "|Cordon|Evict|Protect|Unprotect|PatchDonor|Stop|Start|Return|Serve|Release|"
+// ofDonor are the actions that take a donor out of service, or change its disk or its machine. ofPioneer are those among them for
+// which there is a reason in a pioneer.
+const (
+	ofDonor   = "|Cordon|Evict|Protect|Unprotect|PatchDonor|Stop|Start|Return|Serve|Release|"
+	ofPioneer = "|PatchDonor|Release|"
+)
 
 var copyRules = []plantest.Rule[workWorld, Action, Reason]{
-	plantest.That("the donor stays in service, and its disk as it is", "", func(_ workWorld, d Decision) bool {
-		return !strings.Contains(ofDonor, "|"+string(d.Do)+"|")
+	plantest.That("the donor stays in service, and its disk as it is", "", func(w workWorld, d Decision) bool {
+		does := "|" + string(d.Do) + "|"
+		return !strings.Contains(ofDonor, does) || w.f.Donor.Patch != NoPatch && strings.Contains(ofPioneer, does)
+	}),
+	plantest.That("a patch begins in its turn, reserved, without a pod, and before any copy", "|PatchDonor|", func(w workWorld, _ Decision) bool {
+		f := w.f
+		begins := f.Hold.Lock == Ours && f.Hold.Recorded && !f.Queued && f.Disk.Pod == NoPod && !f.ends()
+		return f.Donor.Patch == PatchUnderWay || f.Donor.Patch == PatchWanted && begins && !f.hasRawCopy() && f.Copy.Workshop == NoWorkshop
+	}),
+	plantest.That("a pioneer is copied with its patches, and in service", "|BeginWorkshop|QuiesceDonor|CopyRunning|", func(w workWorld, _ Decision) bool {
+		return w.f.Donor.Patch == NoPatch || w.patched && !w.f.Donor.Cordoned && !w.f.Donor.Drained
+	}),
+	plantest.That("a patch is ended before the release", "|Release|Forget|", func(w workWorld, _ Decision) bool {
+		return w.f.Donor.Patch != PatchUnderWay
+	}),
+	plantest.That("a pioneer is released to service", "|Forget|Close|Succeed|", func(w workWorld, _ Decision) bool {
+		return !w.f.Donor.Cordoned || w.f.Donor.Power == InstanceGone || w.f.Hold.Lock == Theirs
+	}),
+	plantest.That("only a disk with the watched patches becomes a version", "|TakeSnapshot|", func(w workWorld, _ Decision) bool {
+		return !w.f.Disk.LevelDiffers
 	}),
 	plantest.That("a disk is generalized only on the workshop, attached, from an accepted copy", "|NodeOrder|Generalize|", func(w workWorld, _ Decision) bool {
 		return w.f.Copy.Volume == VolumeAttached && w.f.Copy.Workshop == WorkshopReady && w.f.Copy.Accepted && !w.f.Copy.Unusable
@@ -382,42 +447,53 @@ var copyRules = []plantest.Rule[workWorld, Action, Reason]{
 	plantest.That("a failure has a reason, once", "|Fail|", func(w workWorld, d Decision) bool { return d.Why != "" && !w.f.Failed }),
 }
 
-func copyModel() plantest.Model[workWorld, Facts, Action, Reason] {
+func copyModel(starts []workWorld) plantest.Model[workWorld, Facts, Action, Reason] {
 	return plantest.Model[workWorld, Facts, Action, Reason]{
-		Starts: copyStarts(), Facts: func(w workWorld) Facts { return w.f }, Effect: workWorld.effect, Cut: workWorld.cut,
+		Starts: starts, Facts: func(w workWorld) Facts { return w.f }, Effect: workWorld.effect, Cut: workWorld.cut,
 		Progress: workWorld.progress, Later: workWorld.later, Adverse: workWorld.adverse, Closed: func(w workWorld) bool { return w.closed },
 		Rules: plantest.Always(copyRules), MaxSteps: 120,
 	}
 }
 
-func exploredCopies(adversities int) func(plantest.Planner[Facts, Action, Reason]) *plantest.Exploration[workWorld, Facts, Action, Reason] {
+func exploredCopies(starts []workWorld, adversities int) func(plantest.Planner[Facts, Action, Reason]) *plantest.Exploration[workWorld, Facts, Action, Reason] {
 	return func(next plantest.Planner[Facts, Action, Reason]) *plantest.Exploration[workWorld, Facts, Action, Reason] {
-		m := copyModel()
+		m := copyModel(starts)
 		return m.Explore(next, adversities)
 	}
 }
 
 func TestEveryReachableCopy(t *testing.T) {
-	e := exploredCopies(adversities(testing.Short()))(Next)
-	if e.Bad != nil {
-		t.Fatal(e.Bad)
+	for name, starts := range map[string][]workWorld{"donors": copyStarts(), "pioneers": copiedPioneers()} {
+		e := exploredCopies(starts, adversities(testing.Short()))(Next)
+		if e.Bad != nil {
+			t.Fatal(e.Bad)
+		}
+		t.Logf("%s: %d worlds", name, e.Worlds)
 	}
-	t.Logf("%d worlds", e.Worlds)
 }
 
 // TestCourseOfCopy: what happens if nothing goes wrong.
 func TestCourseOfCopy(t *testing.T) {
-	m := copyModel()
-	said, end := m.Course(Next, copyStarts()[0])
-	const want = "Look, Wait: Look, Reserve, Record, DeletePod, BeginWorkshop, Wait: Workshop, QuiesceDonor, Adopt, Wait: Quiet, CopyRunning, DeletePod, DeleteOrder, " +
+	const patches = "Wait: Turn, Look, Wait: Look, Reserve, Record, DeletePod, PatchDonor, "
+	const want = "BeginWorkshop, Wait: Workshop, QuiesceDonor, Adopt, Wait: Quiet, CopyRunning, DeletePod, DeleteOrder, " +
 		"Wait: Snapshot, AttachVolume, Wait: Volume, DeleteRawCopy, NodeOrder, Generalize, Adopt, Wait: Proof, Believe, DeletePod, " +
 		"DeleteOrder, DetachVolume, Wait: Volume, TakeSnapshot, Wait: Snapshot, EndWorkshop, DeleteVolume, Wait: Deletion, Forget, Wait: Snapshot, Publish, Wait: Image, DeleteSnapshot, SaveRecipe, " +
 		"Promote, Retire, Wait: Deletion, Succeed"
-	if said != want {
-		t.Errorf("course:\n%s\nwant:\n%s", said, want)
-	}
-	if !end.succeeded {
-		t.Errorf("the capture ends with %+v", end)
+	for _, test := range []struct {
+		start workWorld
+		want  string
+	}{
+		{copyStarts()[0], "Look, Wait: Look, Reserve, Record, DeletePod, " + want},
+		{copiedPioneers()[1], patches + strings.Replace(want, "Forget", "Release", 1)},
+	} {
+		m := copyModel([]workWorld{test.start})
+		said, end := m.Course(Next, test.start)
+		if said != test.want {
+			t.Errorf("course:\n%s\nwant:\n%s", said, test.want)
+		}
+		if !end.succeeded {
+			t.Errorf("the capture ends with %+v", end)
+		}
 	}
 }
 
@@ -482,7 +558,38 @@ func TestWrongCopiers(t *testing.T) {
 		"waits for ever":             without(func(f *Facts) { f.Hold.Overdue = false }),
 		"does not ask for the donor": without(func(f *Facts) { f.Donor.Node, f.Donor.Power = NodeReady, On }),
 	}
-	plantest.Catch(t, wrong, exploredCopies(2))
+	plantest.Catch(t, wrong, exploredCopies(copyStarts(), 2))
+}
+
+// TestWrongCopiersOfPioneers: each breaks a rule about pioneers in a reachable world.
+func TestWrongCopiersOfPioneers(t *testing.T) {
+	plantest.Catch(t, plantest.Wrong[Facts, Action, Reason]{
+		"copies before the patch":                    with(mistaken(patchOf, PatchWanted, PatchDone)),
+		"copies a drained pioneer":                   with(mistaken(patchOf, PatchUnderWay, PatchDone)),
+		"copies a failed patch":                      with(mistaken(patchOf, PatchFailed, PatchDone)),
+		"copies a pioneer without patches":           with(mistaken(patchOf, PatchCurrent, PatchDone)),
+		"opens the workshop during the patch":        instead(PatchDonor, do(BeginWorkshop)),
+		"patches for ever":                           with(mistaken(patchOf, PatchDone, PatchUnderWay)),
+		"patches after the copy":                     where(func(f Facts, d Decision) bool { return d.Do == Publish && f.Donor.Patch == PatchDone }, do(PatchDonor)),
+		"patches instead of the copy":                instead(CopyRunning, do(PatchDonor)),
+		"patches while another node is away":         where(func(f Facts, d Decision) bool { return d.Why == ForNeighbour }, do(PatchDonor)),
+		"patches before the record":                  where(func(f Facts, d Decision) bool { return d.Do == Record && f.Donor.Patch == PatchWanted }, do(PatchDonor)),
+		"patches with the pod of the inspection":     where(func(f Facts, d Decision) bool { return d.Do == DeletePod && f.awaitsPatch() }, do(PatchDonor)),
+		"protects a pioneer":                         where(func(f Facts, d Decision) bool { return d.Do == PatchDonor && !f.Hold.Protected }, do(Protect)),
+		"starts a pioneer that is off":               replace(fail(DonorStopped), do(Start)),
+		"begins a patch although it ends":            where(func(f Facts, _ Decision) bool { return f.Donor.Patch == PatchWanted && f.isHeld() && f.ends() }, do(PatchDonor)),
+		"releases a node under patch":                with(func(f *Facts) { f.Donor.Patch = ended(*f) }),
+		"leaves a pioneer cordoned":                  instead(Release, do(Forget)),
+		"makes a version of a disk of another level": with(func(f *Facts) { f.Disk.LevelDiffers = false }),
+	}, exploredCopies(copiedPioneers(), 2))
+}
+
+// ended takes a patch in progress for a failed one once the capture ends.
+func ended(f Facts) Patch {
+	if f.ends() && f.Donor.Patch == PatchUnderWay {
+		return PatchFailed
+	}
+	return f.Donor.Patch
 }
 
 func ready(w Workshop) Workshop {

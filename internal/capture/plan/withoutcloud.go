@@ -8,6 +8,8 @@ func WithoutCloud(f Facts) Decision {
 	switch {
 	case f.Donor.Patch == PatchUnderWay:
 		return do(PatchDonor) // needs the cluster alone
+	case f.Copy.Wanted && f.Donor.Patch == PatchDone:
+		return wait(ForCloud) // the pioneer serves
 	case f.Hold.Lock != Ours || f.Hold.CordonRestored || f.Donor.Node != NodeReady:
 		return wait(ForCloud)
 	case f.MustBoot():

@@ -298,7 +298,7 @@ func failureOf(p *v1alpha1.Prototype) [][2]string {
 	donor := letGo(p)
 	if d := p.Status.Donor; d == nil || d.ReservedAt == nil {
 		donor = "never touched"
-	} else if p.Spec.Settings.CopiesDonor() {
+	} else if p.Spec.StaysInService() {
 		donor = "stayed in service"
 	} else if d.ReleasedAt == nil {
 		donor = "not yet " + LetGoFirst(p)

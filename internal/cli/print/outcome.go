@@ -20,7 +20,7 @@ func Success(w io.Writer, p *v1alpha1.Prototype, now time.Time) error {
 			message = fmt.Sprintf("was removed %s after the drain", away)
 		}
 		if p.Spec.Settings.CopiesDonor() {
-			message = "stayed in service" + frozenClause(p)
+			message = servedThrough(p) + frozenClause(p)
 		}
 		lines = append(lines, fmt.Sprintf("Node %s %s; the whole capture took %s.", p.Spec.Donor.NodeName, message, wording.Duration(WholeTime(p))))
 	}
@@ -32,6 +32,18 @@ func Success(w io.Writer, p *v1alpha1.Prototype, now time.Time) error {
 	}
 	_, err := fmt.Fprintln(w, strings.Join(lines, "\n"))
 	return err
+}
+
+// servedThrough says what a capture by copy did to its donor.
+func servedThrough(p *v1alpha1.Prototype) string {
+	s := p.Status.Patch
+	switch {
+	case p.Spec.StaysInService():
+		return "stayed in service"
+	case s == nil || s.FinishedAt.IsZero() || s.Failure != "":
+		return "was released"
+	}
+	return "was patched, and then stayed in service"
 }
 
 // frozenClause says how long the disk of a donor in service stood still, as the end of a clause; empty if unknown.
@@ -70,7 +82,7 @@ func Failure(p *v1alpha1.Prototype, touched bool, now time.Time) string {
 	if away, still := OutOfService(p, now); still {
 		where = "the node is still out of service"
 	} else if p.Spec.Settings.CopiesDonor() {
-		where = "the node stayed in service"
+		where = "the node " + servedThrough(p)
 	} else if away != "" {
 		where += ", out of service for " + away
 	}
@@ -95,7 +107,7 @@ func CaptureCommand(p *v1alpha1.Prototype) string {
 }
 
 func stopWords(p *v1alpha1.Prototype) string {
-	if p.Spec.Settings.CopiesDonor() {
+	if p.Spec.StaysInService() {
 		return "the node stays in service"
 	}
 	return "returns the node to service first"

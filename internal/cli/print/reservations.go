@@ -183,7 +183,7 @@ func letGo(p *v1alpha1.Prototype) string {
 
 // LetGoFirst describes the donor's release in a deleted capture.
 func LetGoFirst(p *v1alpha1.Prototype) string {
-	if p.Spec.Settings.CopiesDonor() {
+	if p.Spec.StaysInService() {
 		return "released, and stays in service"
 	}
 	return "returned to service"

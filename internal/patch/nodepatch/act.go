@@ -34,7 +34,7 @@ func (p *Patcher) act(ctx context.Context, w *observed, d plan.Decision, s Store
 	case plan.RunPod:
 		return p.runPod(ctx, w)
 	case plan.DeletePod:
-		return p.deletePod(ctx, w.pod)
+		return p.deletePod(ctx, w.pod, w.task.Off)
 	case plan.DeleteOrder:
 		return p.deleteOrder(ctx, w.order)
 	case plan.MarkPending, plan.MarkPatched, plan.MarkFailed:
@@ -154,8 +154,13 @@ func (p *Patcher) mayRun() error {
 	return p.MayRun()
 }
 
-func (p *Patcher) deletePod(ctx context.Context, pod *corev1.Pod) error {
-	err := p.Kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &pod.UID}})
+// deletePod deletes the pod; without a grace period if the machine is off, because no kubelet could confirm.
+func (p *Patcher) deletePod(ctx context.Context, pod *corev1.Pod, off bool) error {
+	options := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &pod.UID}}
+	if off {
+		options.GracePeriodSeconds = new(int64)
+	}
+	err := p.Kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, options)
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("delete pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}

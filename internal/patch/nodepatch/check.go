@@ -63,7 +63,7 @@ func (p *Patcher) Check(ctx context.Context, t CheckTask) (*Checked, error) {
 	case plan.OrderCheck:
 		err = p.orderCheck(ctx, w)
 	case plan.DeletePod:
-		err = p.deletePod(ctx, w.pod)
+		err = p.deletePod(ctx, w.pod, false)
 	case plan.DeleteOrder:
 		err = p.deleteOrder(ctx, w.order)
 	case plan.Believe:
@@ -209,7 +209,7 @@ func (p *Patcher) endCheck(ctx context.Context, w *checkState, report *patch.Rep
 		}
 	}
 	if w.pod != nil {
-		if err := p.deletePod(ctx, w.pod); err != nil {
+		if err := p.deletePod(ctx, w.pod, false); err != nil {
 			return nil, err
 		}
 	}

@@ -36,7 +36,7 @@ type observed struct {
 func (p *Patcher) observe(ctx context.Context, t Task, r Record) (*observed, error) {
 	w := &observed{task: t, record: r}
 	f := &w.facts
-	f.Ending, f.Failure, f.Result = t.Ending, plan.Reason(r.Failure), plan.Result(r.Result)
+	f.Ending, f.Off, f.Failure, f.Result = t.Ending, t.Off, plan.Reason(r.Failure), plan.Result(r.Result)
 	f.LevelQuarantined, f.LevelRecorded = r.Level != "" && t.Quarantined[r.Level], r.FailedLevel != "" && r.FailedLevel == r.Level || r.Level == ""
 	switch r.Method {
 	case v1alpha1.OrderPatch:

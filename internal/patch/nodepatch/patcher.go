@@ -54,6 +54,8 @@ type Task struct {
 	Quarantined map[string]bool
 	// Gone: the instance of the node is removed, whatever the Node shows.
 	Gone bool
+	// Off: the machine of the node is off, and the holder does not start it.
+	Off bool
 	// Ending: the holder is deleted or has failed.
 	Ending bool
 }

@@ -10,6 +10,8 @@ type Facts struct {
 
 	Lock Lock
 	Node Node
+	// Off: the machine is off, and the holder does not start it.
+	Off bool
 	// Cordoned: the node takes no new pods. Drained: no pod is left to evict.
 	Cordoned, Drained bool
 

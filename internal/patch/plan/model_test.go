@@ -136,6 +136,7 @@ func (w model) progress() model {
 	switch {
 	case w.healing:
 		w.ill, w.healing = false, false
+	case f.Off:
 	case w.unit == runningUnit:
 		w = w.installed()
 	case patching && w.unit == noUnit && f.Node == NodeReady:
@@ -199,6 +200,14 @@ func (w model) adverse() []model {
 		}
 	}
 	add(func(n *model) { n.f.Ending = true })
+	add(func(n *model) { // another client powers the machine off
+		if n.f.Off = n.f.Node != NodeGone; n.f.Off {
+			n.f.Node, n.f.Soaked = NodeNotReady, false
+		}
+		if n.unit == runningUnit {
+			n.unit = killedUnit
+		}
+	})
 	add(func(n *model) { n.f.Failure = "" }) // the status is lost
 	add(func(n *model) { n.f.Overdue = !n.f.Soaked })
 	add(func(n *model) { n.f.Node, n.f.Lock, n.f.Cordoned, n.f.Drained = NodeGone, Unlocked, false, true })
@@ -211,7 +220,7 @@ func (w model) adverse() []model {
 		}
 	})
 	add(func(n *model) { // another client reboots the node
-		if n.f.Node != NodeGone {
+		if n.f.Node != NodeGone && !n.f.Off {
 			*n = n.boot()
 		}
 	})

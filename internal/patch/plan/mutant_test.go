@@ -22,6 +22,7 @@ var wrong = plantest.Wrong[Facts, Action, Reason]{
 		}
 		return Next(f)
 	},
+	"waits for a machine that is off":     with(func(f *Facts) { f.Off = false }),
 	"patches a node with pods":            with(func(f *Facts) { f.Drained = true }),
 	"patches a node that takes pods":      with(func(f *Facts) { f.Cordoned = f.Cordoned || f.Order == NoOrder }),
 	"patches a node that is not healthy":  with(func(f *Facts) { f.Unhealthy = false }),

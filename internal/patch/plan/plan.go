@@ -14,6 +14,8 @@ func Next(f Facts) Decision {
 		return fail(NodeGoneAway)
 	case f.Lock != Ours:
 		return fail(ReservationLost)
+	case f.Off && f.Ending:
+		return fail(Stopped) // nothing works on the node, and nothing is awaited
 	case f.Order == NoOrder:
 		return prepare(f)
 	case f.Result == NoResult:

@@ -10,8 +10,6 @@ import "github.com/kamino-dev/kamino/api/v1alpha1"
 type Facts struct {
 	Donor   v1alpha1.DonorSettings
 	Profile v1alpha1.Profile
-	// Pioneer: a donor is patched before its capture.
-	Pioneer bool
 	// CanCopy: the cloud copies disks in use (cloud.Provider.CanCopy), and OnRequest: only if a user asks for it.
 	CanCopy, OnRequest bool
 	// InPlace: the cloud powers donors off (cloud.Pools.CapturesInPlace).
@@ -26,9 +24,8 @@ type Cloud interface {
 }
 
 // In chooses the method in a cloud.
-func In(c Cloud, settings v1alpha1.Settings, pioneer bool) Answer {
-	return Of(Facts{Donor: settings.Donor, Profile: settings.Profile(), Pioneer: pioneer, CanCopy: c.CanCopy(), OnRequest: c.CopiesOnRequest(),
-		InPlace: c.CapturesInPlace()})
+func In(c Cloud, settings v1alpha1.Settings) Answer {
+	return Of(Facts{Donor: settings.Donor, Profile: settings.Profile(), CanCopy: c.CanCopy(), OnRequest: c.CopiesOnRequest(), InPlace: c.CapturesInPlace()})
 }
 
 // Answer is how the disk of a donor becomes an image.
@@ -50,8 +47,6 @@ func Of(f Facts) Answer {
 		return byCopy("settings.donor.workshopType is for captures by copy")
 	case !f.Profile.Traits().DonorMayReturn:
 		return byCopy("in place, the node would lose the credential with which it joins")
-	case f.Pioneer && f.InPlace:
-		return inPlace("a pioneer is drained for its patch, and captured in place")
 	case !f.InPlace:
 		return byCopy("Kamino powers off no node in this cloud")
 	case !f.CanCopy:
@@ -71,7 +66,7 @@ func byCopy(why string) Answer { return Answer{v1alpha1.MethodCopy, why} }
 func Recall(spec v1alpha1.PrototypeSpec) Answer {
 	settings := spec.Settings.Donor
 	settings.Method = ""
-	a := Of(Facts{Donor: settings, Profile: spec.Settings.Profile(), Pioneer: spec.Pioneer != nil, CanCopy: true, InPlace: true})
+	a := Of(Facts{Donor: settings, Profile: spec.Settings.Profile(), CanCopy: true, InPlace: true})
 	switch copies := spec.Settings.CopiesDonor(); {
 	case copies == (a.Method == v1alpha1.MethodCopy):
 		return a

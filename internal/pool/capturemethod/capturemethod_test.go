@@ -11,12 +11,12 @@ import (
 func TestOf(t *testing.T) {
 	const copies, inPlace = v1alpha1.MethodCopy, v1alpha1.MethodInPlace
 	for name, test := range map[string]struct {
-		donor                       v1alpha1.DonorSettings
-		profile                     v1alpha1.Profile
-		pioneer, canCopy, onRequest bool
-		never                       bool // the cloud powers off no nodes
-		want                        v1alpha1.CaptureMethod
-		why                         string
+		donor              v1alpha1.DonorSettings
+		profile            v1alpha1.Profile
+		canCopy, onRequest bool
+		never              bool // the cloud powers off no nodes
+		want               v1alpha1.CaptureMethod
+		why                string
 	}{
 		"a cloud with copies":                    {canCopy: true, want: copies, why: "can copy"},
 		"a cloud without copies":                 {want: inPlace, why: "cannot copy"},
@@ -24,19 +24,15 @@ func TestOf(t *testing.T) {
 		"named copy where copies are unverified": {donor: v1alpha1.DonorSettings{Method: copies}, canCopy: true, onRequest: true, want: copies},
 		"named in place":                         {donor: v1alpha1.DonorSettings{Method: inPlace}, canCopy: true, want: inPlace},
 		"named copy":                             {donor: v1alpha1.DonorSettings{Method: copies}, want: copies},
-		"a pioneer":                              {pioneer: true, canCopy: true, want: inPlace, why: "pioneer"},
 		"bootstrap without copies":               {profile: v1alpha1.ProfileBootstrap, want: copies, why: "credential"},
 		"bootstrap with unverified copies":       {profile: v1alpha1.ProfileBootstrap, canCopy: true, onRequest: true, want: copies, why: "credential"},
 		"eks":                                    {profile: v1alpha1.ProfileEKS, canCopy: true, want: copies, why: "can copy"},
 		"a cloud that powers off nothing":        {never: true, want: copies, why: "powers off"},
-		"a pioneer there":                        {never: true, pioneer: true, canCopy: true, want: copies, why: "powers off"},
 		"a workshop where there are none":        {donor: v1alpha1.DonorSettings{WorkshopType: "m7i.large"}, want: copies, why: "workshopType"},
 		"no freeze where there are none":         {donor: v1alpha1.DonorSettings{Freeze: v1alpha1.FreezeNever}, want: copies, why: "freeze"},
-		"a pioneer, and settings of a copy": {donor: v1alpha1.DonorSettings{WorkshopType: "m7i.large"}, pioneer: true, canCopy: true,
-			want: copies, why: "workshopType"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := Of(Facts{Donor: test.donor, Profile: test.profile, Pioneer: test.pioneer, CanCopy: test.canCopy, OnRequest: test.onRequest, InPlace: !test.never})
+			got := Of(Facts{Donor: test.donor, Profile: test.profile, CanCopy: test.canCopy, OnRequest: test.onRequest, InPlace: !test.never})
 			if got.Method != test.want || (got.Why == "") != (test.why == "") || !strings.Contains(got.Why, test.why) {
 				t.Errorf("got %+v, want %s because of %q", got, test.want, test.why)
 			}
@@ -58,7 +54,9 @@ func TestRecall(t *testing.T) {
 		"stored before methods": {with(v1alpha1.DonorSettings{}), Answer{Method: v1alpha1.MethodInPlace}},
 		"a workshop": {with(v1alpha1.DonorSettings{Method: v1alpha1.MethodCopy, WorkshopType: "m7i.large"}),
 			byCopy("settings.donor.workshopType is for captures by copy")},
-		"a pioneer": {v1alpha1.PrototypeSpec{Pioneer: &v1alpha1.PioneerSettings{}}, inPlace("a pioneer is drained for its patch, and captured in place")},
+		"a pioneer": {v1alpha1.PrototypeSpec{
+			Pioneer: &v1alpha1.PioneerSettings{}, Settings: v1alpha1.Settings{Donor: v1alpha1.DonorSettings{Method: v1alpha1.MethodCopy}},
+		}, byCopy("Kamino can copy a disk in use in this cloud")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := Recall(test.spec); got != test.want {
@@ -73,17 +71,15 @@ func TestRecall(t *testing.T) {
 func TestEachChoiceIsTheSettingOfItsPrototype(t *testing.T) {
 	for _, d := range []v1alpha1.DonorSettings{{}, {Freeze: v1alpha1.FreezeAuto}, {WorkshopType: "m7i.large"}} {
 		for _, canCopy := range []bool{true, false} {
-			for _, pioneer := range []bool{true, false} {
-				first := Of(Facts{Donor: d, Pioneer: pioneer, CanCopy: canCopy})
-				if first.Method == "" || first.Why == "" {
-					t.Errorf("%+v: %+v", d, first)
-				}
-				d.Method = first.Method
-				if again := Of(Facts{Donor: d, Pioneer: !pioneer, CanCopy: !canCopy}); again.Method != first.Method || again.Why != "" {
-					t.Errorf("%+v: first %+v, then %+v", d, first, again)
-				}
-				d.Method = ""
+			first := Of(Facts{Donor: d, CanCopy: canCopy, InPlace: true})
+			if first.Method == "" || first.Why == "" {
+				t.Errorf("%+v: %+v", d, first)
 			}
+			d.Method = first.Method
+			if again := Of(Facts{Donor: d, CanCopy: !canCopy}); again.Method != first.Method || again.Why != "" {
+				t.Errorf("%+v: first %+v, then %+v", d, first, again)
+			}
+			d.Method = ""
 		}
 	}
 }
