@@ -214,24 +214,6 @@ func TestNotFoundOfAnyObject(t *testing.T) {
 	}
 }
 
-// TestNotFoundOfALeavingDonor: reads miss the donor while it leaves, and it is removed as ever.
-func TestNotFoundOfALeavingDonor(t *testing.T) {
-	for _, growFirst := range []bool{true, false} {
-		for _, phase := range []v1alpha1.Phase{v1alpha1.PhaseDraining, v1alpha1.PhaseSnapshotting, v1alpha1.PhaseRemoving} {
-			for _, n := range []int{1, 2, 4, 8} {
-				t.Run(fmt.Sprintf("%t %s %d", growFirst, phase, n), func(t *testing.T) {
-					d := departInFull(t, growFirst)
-					denyDonor(d.testEnv, phase, n)
-					p := d.run(func(int) {})
-					if d.checkEnd(p); p == nil || p.Status.Phase != v1alpha1.PhaseSucceeded {
-						t.Errorf("the capture did not succeed: %s", verdict(p))
-					}
-				})
-			}
-		}
-	}
-}
-
 // TestNotFoundDuringATrial: reads miss the version, its trial, or all trials, and one attempt passes.
 func TestNotFoundDuringATrial(t *testing.T) {
 	seen := map[string]int{}
@@ -251,28 +233,6 @@ func TestNotFoundDuringATrial(t *testing.T) {
 		}
 		if seen[op] == 0 {
 			t.Errorf("no read %s was denied", op)
-		}
-	}
-}
-
-// TestNotFoundDuringAGrowth: reads miss the pool, or the node by which the pool has grown. The pool has its former size at the end.
-func TestNotFoundDuringAGrowth(t *testing.T) {
-	for name, c := range map[string]struct {
-		op     string
-		lonely bool
-	}{"pool": {op: "Pool"}, "pool of a node that never joins": {"Pool", true}, "instance": {op: "Instance"}, "instance that never joins": {"Instance", true}} {
-		for _, phase := range []v1alpha1.Phase{v1alpha1.PhaseGrowing, v1alpha1.PhaseCleaningUp, v1alpha1.PhaseRemoving} {
-			for _, n := range []int{1, 2, 4, 8} {
-				t.Run(fmt.Sprintf("%s %s %d", name, phase, n), func(t *testing.T) {
-					s := growing(t, func(s *testEnv) { s.lonely = c.lonely })
-					without(s, c.op, phase, n)
-					p := s.play(s.usePioneer)
-					s.tick(time.Minute) // the cloud ends the removal that its list shows
-					if s.checkFormerPool(1); c.lonely != (p.Status.Failure != nil) {
-						t.Errorf("it is %s", verdict(p))
-					}
-				})
-			}
 		}
 	}
 }

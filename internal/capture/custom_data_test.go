@@ -30,7 +30,7 @@ func TestATrialApartUsesTheCopy(t *testing.T) {
 			v := &trialEnv{}
 			v.testEnv = newTestEnv(t, func(s *testEnv) {
 				s.unreadable = []string{cloud.CustomData}
-				s.settings = v.settle([]func(*v1alpha1.Prototype){removedDonor(true), func(p *v1alpha1.Prototype) {
+				s.settings = v.settle([]func(*v1alpha1.Prototype){keepsBootstrap, func(p *v1alpha1.Prototype) {
 					if c.from != "" {
 						p.Spec.Settings.Recipe.CustomDataFrom = &v1alpha1.SecretKey{Name: c.from}
 					}
@@ -62,7 +62,7 @@ func TestPreflightKnowsCustomDataOfCommand(t *testing.T) {
 		v := &trialEnv{}
 		v.testEnv = newTestEnv(t, func(s *testEnv) {
 			s.unreadable = []string{cloud.CustomData}
-			s.settings = v.settle([]func(*v1alpha1.Prototype){removedDonor(true)})
+			s.settings = v.settle([]func(*v1alpha1.Prototype){keepsBootstrap})
 		})
 		v.tryout = v
 		v.restart()
@@ -121,3 +121,6 @@ func TestOnlyAMarkedSecretIsCopied(t *testing.T) {
 		})
 	}
 }
+
+// keepsBootstrap chooses a profile whose recipe keeps its bootstrap data.
+func keepsBootstrap(p *v1alpha1.Prototype) { p.Spec.Settings.Generalize.Profile = v1alpha1.ProfileEKS }

@@ -1,7 +1,6 @@
 package capture
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -106,7 +105,6 @@ func TestTheLookCostsTheDonorNothing(t *testing.T) {
 		{&v1alpha1.PioneerSettings{}, " --patched-by-kamino Refuse --quiet-nodes"},
 		{&v1alpha1.PioneerSettings{OtherRebooters: v1alpha1.OtherRebootersAllow}, " --patched-by-kamino Allow --quiet-nodes"},
 		{&v1alpha1.PioneerSettings{QuietNodes: &loud}, " --patched-by-kamino Refuse"},
-		{&v1alpha1.PioneerSettings{Node: v1alpha1.PioneerGrow}, " --patched-by-kamino Refuse"}, // the donor leaves, with its masks
 		{nil, ""},
 	} {
 		p := s.prototype()
@@ -205,48 +203,6 @@ func TestFilesAreComparedWithAnotherNode(t *testing.T) {
 			if s.summaryKey() != nil {
 				t.Error("the key is left")
 			}
-		})
-	}
-}
-
-// TestAnAddedNodeIsCompared: the files of the node by which the pool has grown are compared with a node of the pool. A difference
-// ends the capture before the patch, and the pool has its former size.
-func TestAnAddedNodeIsCompared(t *testing.T) {
-	for name, finds := range map[string]*corev1.PodStatus{"equal": nil, "different": ended(3, "kamino: refused, nothing was changed: /opt/x differs")} {
-		t.Run(name, func(t *testing.T) {
-			s := growing(t)
-			s.onPrototype(comparing)
-			s.summary, s.finds = succeededWith("FILES"), finds
-			var ran []string
-			p := s.play(s.usePioneer, func(int) {
-				pod := s.generalizePod()
-				if pod == nil || pod.Labels["app.kubernetes.io/component"] != inspectionContainer {
-					return
-				}
-				args := strings.Join(pod.Spec.Containers[0].Args, " ")
-				line := fmt.Sprintf("on the new node %t, summarizes %t, compares %t",
-					pod.Spec.NodeName == s.donorNode, strings.Contains(args, "--summarize"), strings.Contains(args, "=FILES"))
-				if !slices.Contains(ran, line) {
-					ran = append(ran, line)
-				}
-			})
-			want := []string{"on the new node false, summarizes true, compares false", "on the new node true, summarizes false, compares true"}
-			if diff := cmp.Diff(want, ran); diff != "" {
-				t.Errorf("pods (-want +got):\n%s", diff)
-			}
-			if finds == nil {
-				s.checkFormerPool(1)
-				if p.Status.Phase != v1alpha1.PhaseSucceeded {
-					t.Error(verdict(p))
-				}
-				return
-			}
-			if p.Status.Failure == nil || p.Status.Failure.Reason != string(plan.DiskCheckFailed) ||
-				!strings.Contains(p.Status.Failure.Message, "/opt/x differs") ||
-				s.patches.installs > 0 {
-				t.Errorf("%d installs: %s", s.patches.installs, verdict(p))
-			}
-			s.checkFormerPool(1)
 		})
 	}
 }

@@ -174,12 +174,8 @@ func (s *testEnv) must(err error) {
 	}
 }
 
-// next counts a call and returns its fate. An instance may be removed only after the copy of its disk, or after a
-// failure or deletion.
+// next counts a call and returns its fate.
 func (s *testEnv) next(call string) memory.Outcome {
-	if strings.HasPrefix(call, "EnsureRemoved ") {
-		s.mayRemove()
-	}
 	if s.onCall != nil {
 		s.onCall(call)
 	}
@@ -280,7 +276,6 @@ func (s *testEnv) prototype() *v1alpha1.Prototype {
 func (s *testEnv) tick(d time.Duration) {
 	s.clock.Advance(d)
 	s.cloud.Settle()
-	s.followDonor()
 	s.runPod()
 	s.runPatch()
 	s.runKubelet()
@@ -293,13 +288,6 @@ func (s *testEnv) tracked(resource, namespace, name string) runtime.Object {
 		return nil
 	}
 	return object.DeepCopyObject()
-}
-
-// followDonor makes the node by which the pool has grown the donor.
-func (s *testEnv) followDonor() {
-	if p := s.prototype(); p != nil && p.Spec.AddsDonor() && !p.Spec.AwaitsDonor() {
-		s.donorNode, s.donor = p.Spec.Donor.NodeName, cloud.InstanceID(p.Spec.Donor.ProviderID)
-	}
 }
 
 func (s *testEnv) uid() types.UID {
@@ -337,7 +325,7 @@ func (s *testEnv) play(between ...func(pass int)) *v1alpha1.Prototype {
 }
 
 func TestACaptureFromEndToEnd(t *testing.T) {
-	s := newTestEnv(t).decide(func(p *v1alpha1.Prototype) { p.Spec.Settings.Recipe.NewNodes = 2 })
+	s := newTestEnv(t).decide()
 	p := s.play()
 	s.succeeded(p)
 	var phases []v1alpha1.Phase
@@ -355,7 +343,6 @@ func TestACaptureFromEndToEnd(t *testing.T) {
 		v1alpha1.PhaseReleasing,
 		v1alpha1.PhasePublishing,
 		v1alpha1.PhasePromoting,
-		v1alpha1.PhaseScalingOut,
 	}
 	if diff := cmp.Diff(want, slices.Compact(phases)); diff != "" {
 		t.Errorf("steps (-want +got):\n%s", diff)
@@ -365,8 +352,8 @@ func TestACaptureFromEndToEnd(t *testing.T) {
 			t.Errorf("condition %s: %+v", kind, p.Status.Conditions)
 		}
 	}
-	if got := s.cloud.World().Pools[0].Capacity; got != 4 {
-		t.Errorf("the pool has %d nodes, want 4", got)
+	if got := s.cloud.World().Pools[0].Capacity; got != 2 {
+		t.Errorf("the pool has %d nodes, want 2", got)
 	}
 	image := s.cloud.World().Images[0]
 	if image.Tags[cloud.TagBuiltFrom] != donorName || image.Tags[cloud.TagUID] != string(p.UID) || image.Tags[cloud.TagCluster] != ourCluster ||

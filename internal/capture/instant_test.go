@@ -71,18 +71,3 @@ func TestFailedCopyAfterDonorReturned(t *testing.T) {
 		t.Errorf("%d boots of the donor, %d images, %d snapshots", w.Instance(s.donor).Boots, len(w.Images), len(w.Snapshots))
 	}
 }
-
-// TestRemovedDonorKeepsDiskUntilCopyIsComplete, because the disk is removed with the instance.
-func TestRemovedDonorKeepsDiskUntilCopyIsComplete(t *testing.T) {
-	s := newTestEnv(t, instant).decide(removedDonor(true))
-	p := s.play(func(int) {
-		w := s.cloud.World()
-		if len(w.Snapshots) == 1 && w.Snapshots[0].State == cloud.Pending && !slices.Contains(s.cloud.InstanceIDs(s.pool), s.donor) {
-			t.Error("the donor is gone, and its snapshot is not complete")
-		}
-	})
-	if p == nil || p.Status.Phase != v1alpha1.PhaseSucceeded {
-		t.Fatalf("the capture did not succeed: %s", verdict(p))
-	}
-	s.checkDonorRemoved(2)
-}

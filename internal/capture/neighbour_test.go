@@ -83,17 +83,27 @@ func TestUnavailableNodesBlockCapture(t *testing.T) {
 	s.succeeded(s.play())
 }
 
-// TestDisruptionCostIsReported separates a node of low disruption cost from a node with protected pods.
-func TestDisruptionCostIsReported(t *testing.T) {
+// TestEvictionsAreCounted separates a node with few evictions from a node with protected pods.
+func TestEvictionsAreCounted(t *testing.T) {
 	s := newTestEnv(t)
-	if n, err := s.engine.DisruptionCost(t.Context(), donorName, v1alpha1.DrainSettings{}, false); err != nil || n.Evictions != 3 {
-		t.Errorf("%d evictions, %v", n.Evictions, err)
+	if n, err := s.engine.Evictions(t.Context(), donorName, v1alpha1.DrainSettings{}); err != nil || n != 3 {
+		t.Errorf("%d evictions, %v", n, err)
 	}
 	s.annotatePod("app-1", v1alpha1.SafeToEvictAnnotation, "false")
-	if n, err := s.engine.DisruptionCost(t.Context(), donorName, v1alpha1.DrainSettings{}, false); err != nil || n.Evictions < cannotEvict {
-		t.Errorf("%d evictions, %v", n.Evictions, err)
+	if n, err := s.engine.Evictions(t.Context(), donorName, v1alpha1.DrainSettings{}); err != nil || n < cannotEvict {
+		t.Errorf("%d evictions, %v", n, err)
 	}
-	if n, err := s.engine.DisruptionCost(t.Context(), donorName, v1alpha1.DrainSettings{Disrupt: true}, false); err != nil || n.Evictions != 3 {
-		t.Errorf("%d evictions, %v", n.Evictions, err)
+	if n, err := s.engine.Evictions(t.Context(), donorName, v1alpha1.DrainSettings{Disrupt: true}); err != nil || n != 3 {
+		t.Errorf("%d evictions, %v", n, err)
 	}
+}
+
+// changePod edits one of the donor's pods.
+func (s *testEnv) changePod(name string, edit func(*corev1.Pod)) {
+	s.t.Helper()
+	pod, err := s.objects.Get(corev1.SchemeGroupVersion.WithResource("pods"), "default", name)
+	s.must(err)
+	changed := pod.(*corev1.Pod).DeepCopy()
+	edit(changed)
+	s.must(s.objects.Update(corev1.SchemeGroupVersion.WithResource("pods"), changed, "default"))
 }

@@ -5,9 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture/admission"
@@ -30,67 +28,62 @@ func failedBefore(s *testEnv, set string) {
 	s.must(s.clean.Status().Update(s.t.Context(), other))
 }
 
-// pioneers are the two kinds of pioneers.
-var pioneers = map[string]func(testing.TB) *testEnv{
-	"Take": func(t testing.TB) *testEnv { return newTestEnv(t, pioneering).decide(pioneer) },
-	"Grow": func(t testing.TB) *testEnv { return growing(t) },
-}
+// aPioneer is the begin of a capture of a pioneer in place.
+func aPioneer(t testing.TB) *testEnv { return newTestEnv(t, pioneering).decide(pioneer) }
 
 // TestFailedPatchesAreNotInstalledAgain: a node in service checks its patches first, and a known failure ends the capture before
-// a drain, or before the growth of the pool.
+// a drain.
 func TestFailedPatchesAreNotInstalledAgain(t *testing.T) {
-	for node, begin := range pioneers {
-		for name, test := range map[string]struct {
-			stage         func(*testEnv)
-			reason, words string
-			checks        int
-		}{
-			"without a failure before": {stage: func(*testEnv) {}},
-			"of other patches":         {stage: func(s *testEnv) { failedBefore(s, "sha256:other") }, checks: 1},
-			"of these patches": {stage: func(s *testEnv) { failedBefore(s, openssl) }, checks: 1, reason: v1alpha1.PolicyPatchesQuarantined,
-				words: "the pending patches of pool pool1 failed on the pioneer of prototype pool1-2026.03.13, and were not installed again: the script of openssl failed; " +
-					"wait for other patches, or hold the faulty package with pioneer.hold; to try these patches again, first run `kubectl delete prototype pool1-2026.03.13`"},
-			"of a policy whose Prototype is deleted": {stage: func(s *testEnv) {
-				policy := &v1alpha1.PrototypePolicy{ObjectMeta: metav1.ObjectMeta{Name: "all", UID: "all"}}
-				policy.Status.Pools = []v1alpha1.PoolStatus{{Name: "pool1", Patches: &v1alpha1.PatchesStatus{
-					Failed: []v1alpha1.FailedPatches{{Set: openssl, Prototype: "pool1-2026.03.13", Message: "bad"}},
-				}}}
-				s.must(s.clean.Create(s.t.Context(), policy.DeepCopy()))
-				s.must(s.clean.Status().Update(s.t.Context(), policy))
-			}, checks: 1, reason: v1alpha1.PolicyPatchesQuarantined, words: "`kubectl delete prototype pool1-2026.03.13` and `kubectl annotate --overwrite prototypepolicy all "},
-			"known from the policy": {stage: func(s *testEnv) {
-				failedBefore(s, openssl)
-				s.onStatus(func(p *v1alpha1.Prototype) { p.Status.PatchSet = openssl })
-			}, reason: v1alpha1.PolicyPatchesQuarantined, words: "were not installed again"},
-			"a dead repository": {stage: func(s *testEnv) {
-				failedBefore(s, openssl)
-				s.patches.report = func(r *patch.Report) {
-					r.Failure = &patch.Failure{Reason: patch.RepositoryNotRead, Message: "main is dead"}
+	for name, test := range map[string]struct {
+		stage         func(*testEnv)
+		reason, words string
+		checks        int
+	}{
+		"without a failure before": {stage: func(*testEnv) {}},
+		"of other patches":         {stage: func(s *testEnv) { failedBefore(s, "sha256:other") }, checks: 1},
+		"of these patches": {stage: func(s *testEnv) { failedBefore(s, openssl) }, checks: 1, reason: v1alpha1.PolicyPatchesQuarantined,
+			words: "the pending patches of pool pool1 failed on the pioneer of prototype pool1-2026.03.13, and were not installed again: the script of openssl failed; " +
+				"wait for other patches, or hold the faulty package with pioneer.hold; to try these patches again, first run `kubectl delete prototype pool1-2026.03.13`"},
+		"of a policy whose Prototype is deleted": {stage: func(s *testEnv) {
+			policy := &v1alpha1.PrototypePolicy{ObjectMeta: metav1.ObjectMeta{Name: "all", UID: "all"}}
+			policy.Status.Pools = []v1alpha1.PoolStatus{{Name: "pool1", Patches: &v1alpha1.PatchesStatus{
+				Failed: []v1alpha1.FailedPatches{{Set: openssl, Prototype: "pool1-2026.03.13", Message: "bad"}},
+			}}}
+			s.must(s.clean.Create(s.t.Context(), policy.DeepCopy()))
+			s.must(s.clean.Status().Update(s.t.Context(), policy))
+		}, checks: 1, reason: v1alpha1.PolicyPatchesQuarantined, words: "`kubectl delete prototype pool1-2026.03.13` and `kubectl annotate --overwrite prototypepolicy all "},
+		"known from the policy": {stage: func(s *testEnv) {
+			failedBefore(s, openssl)
+			s.onStatus(func(p *v1alpha1.Prototype) { p.Status.PatchSet = openssl })
+		}, reason: v1alpha1.PolicyPatchesQuarantined, words: "were not installed again"},
+		"a dead repository": {stage: func(s *testEnv) {
+			failedBefore(s, openssl)
+			s.patches.report = func(r *patch.Report) {
+				r.Failure = &patch.Failure{Reason: patch.RepositoryNotRead, Message: "main is dead"}
+			}
+		}, checks: 1, reason: v1alpha1.PolicyPatchesNotChecked, words: "could not check its pending patches (RepositoryNotRead): main is dead; correct the cause"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := aPioneer(t)
+			test.stage(s)
+			p := s.play()
+			if s.patches.checks != test.checks {
+				t.Errorf("%d checks, want %d", s.patches.checks, test.checks)
+			}
+			if test.reason == "" {
+				if p.Status.Phase != v1alpha1.PhaseSucceeded || s.patches.installs != 1 {
+					t.Fatal(verdict(p))
 				}
-			}, checks: 1, reason: v1alpha1.PolicyPatchesNotChecked, words: "could not check its pending patches (RepositoryNotRead): main is dead; correct the cause"},
-		} {
-			t.Run(node+" "+name, func(t *testing.T) {
-				s := begin(t)
-				test.stage(s)
-				p := s.play(s.usePioneer)
-				if s.patches.checks != test.checks {
-					t.Errorf("%d checks, want %d", s.patches.checks, test.checks)
+				if set := p.Status.PatchSet; (set == openssl) != (test.checks > 0) {
+					t.Errorf("the set is %q", set)
 				}
-				if test.reason == "" {
-					if p.Status.Phase != v1alpha1.PhaseSucceeded || s.patches.installs != 1 {
-						t.Fatal(verdict(p))
-					}
-					if set := p.Status.PatchSet; (set == openssl) != (test.checks > 0) {
-						t.Errorf("the set is %q", set)
-					}
-					return
-				}
-				if p.Status.Failure == nil || p.Status.Failure.Reason != test.reason || !strings.Contains(p.Status.Failure.Message, test.words) {
-					t.Errorf("%s\nwant %s: %s", verdict(p), test.reason, test.words)
-				}
-				s.checkUntouched()
-			})
-		}
+				return
+			}
+			if p.Status.Failure == nil || p.Status.Failure.Reason != test.reason || !strings.Contains(p.Status.Failure.Message, test.words) {
+				t.Errorf("%s\nwant %s: %s", verdict(p), test.reason, test.words)
+			}
+			s.checkUntouched()
+		})
 	}
 }
 
@@ -127,71 +120,25 @@ func TestPreviewOfFailedPatches(t *testing.T) {
 			s.onStatus(func(p *v1alpha1.Prototype) { p.Status.PatchSet = openssl })
 		}, refused, ""},
 	} {
-		for node, begin := range pioneers {
-			s := begin(t)
-			test.stage(s)
-			preview, err := s.engine.Preview(t.Context(), s.prototype())
-			if err != nil {
-				t.Fatal(err)
-			}
-			refusal := ""
-			if len(preview.Refusals) == 1 && preview.Refusals[0].Reason == v1alpha1.PolicyPatchesQuarantined {
-				refusal = preview.Refusals[0].Message
-			}
-			if len(preview.Refusals) > 1 || !strings.Contains(refusal, test.refused) || (refusal == "") != (test.refused == "") {
-				t.Errorf("%s, %s: refusals %+v", node, test.name, preview.Refusals)
-			}
-			if !strings.HasSuffix(preview.PatchCheck, test.check) || (preview.PatchCheck == "") != (test.check == "") {
-				t.Errorf("%s, %s: %q", node, test.name, preview.PatchCheck)
-			}
-			if s.patches.checks > 0 {
-				t.Errorf("%s, %s: a node checked", node, test.name)
-			}
+		s := aPioneer(t)
+		test.stage(s)
+		preview, err := s.engine.Preview(t.Context(), s.prototype())
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-}
-
-// TestWhichNodeChecksBeforeAGrowth: a donor of a failed pioneer, or a node with a failed patch, has broken packages. Without
-// another node, the capture begins, and the patch level is compared before the reboot.
-func TestWhichNodeChecksBeforeAGrowth(t *testing.T) {
-	for name, test := range map[string]struct {
-		stage  func(*testEnv)
-		checks int
-		node   string
-	}{
-		"the donor of the failed pioneer": {func(s *testEnv) {
-			other := &v1alpha1.Prototype{}
-			s.must(s.clean.Get(t.Context(), client.ObjectKey{Name: "pool1-2026.03.13"}, other))
-			other.Spec.Donor.NodeName = donorName
-			s.must(s.clean.Update(t.Context(), other))
-		}, 1, "peer"},
-		"a marked node": {func(s *testEnv) {
-			s.change("peer", func(n *corev1.Node) { n.Annotations[v1alpha1.PatchFailedAnnotation] = "true" })
-		}, 1, donorName},
-		"no node of the image": {func(s *testEnv) {
-			s.cloud.AddVersion(s.pool, memory.VersionSpec{Version: "2026.03.12"})
-			s.cloud.ChangeRecipe(s.pool, string(s.pool)+"/versions/2026.03.12")
-		}, 0, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := growing(t)
-			failedBefore(s, openssl)
-			test.stage(s)
-			asked := ""
-			p := s.play(s.usePioneer, func(int) {
-				orders := &v1alpha1.NodeOrderList{}
-				s.must(s.clean.List(t.Context(), orders))
-				for _, o := range orders.Items {
-					if o.Spec.Method == v1alpha1.OrderCheck {
-						asked = o.Spec.NodeName
-					}
-				}
-			})
-			if asked != test.node || s.patches.checks != test.checks ||
-				(p.Status.Failure != nil && p.Status.Failure.Reason == v1alpha1.PolicyPatchesQuarantined) != (test.checks > 0) {
-				t.Errorf("%d checks of node %q: %s", s.patches.checks, asked, verdict(p))
-			}
-		})
+		refusal := ""
+		if len(preview.Refusals) == 1 && preview.Refusals[0].Reason == v1alpha1.PolicyPatchesQuarantined {
+			refusal = preview.Refusals[0].Message
+		}
+		if len(preview.Refusals) > 1 || !strings.Contains(refusal, test.refused) || (refusal == "") != (test.refused == "") {
+			t.Errorf("%s: refusals %+v", test.name, preview.Refusals)
+		}
+		if !strings.HasSuffix(preview.PatchCheck, test.check) || (preview.PatchCheck == "") != (test.check == "") {
+			t.Errorf("%s: %q", test.name, preview.PatchCheck)
+		}
+		if s.patches.checks > 0 {
+			t.Errorf("%s: a node checked", test.name)
+		}
 	}
 }
 
@@ -212,11 +159,11 @@ func TestPreviewHasRefusalsAndErrors(t *testing.T) {
 	}
 }
 
-// checkUntouched checks that nothing was installed, evicted or grown.
+// checkUntouched checks that nothing was installed or evicted.
 func (s *testEnv) checkUntouched() {
 	s.t.Helper()
 	for _, call := range s.calls() {
-		if call == "create pods/eviction" || strings.Contains(call, "SetCapacity") {
+		if call == "create pods/eviction" {
 			s.t.Errorf("the capture called %s", call)
 		}
 	}
@@ -227,18 +174,14 @@ func (s *testEnv) checkUntouched() {
 
 // TestEveryCallOfACheckLost loses each call of a refused pioneer, also with a crash and a restart.
 func TestEveryCallOfACheckLost(t *testing.T) {
-	for node, begin := range pioneers {
-		t.Run(node, func(t *testing.T) {
-			memory.Courses{Losses: losses, Least: 10, Play: func(t *testing.T, schedule *memory.Schedule) {
-				s := begin(t)
-				failedBefore(s, openssl)
-				s.schedule = schedule
-				p := s.play(s.usePioneer)
-				if p.Status.Failure == nil || p.Status.Failure.Reason != v1alpha1.PolicyPatchesQuarantined {
-					t.Fatal(verdict(p))
-				}
-				s.checkUntouched()
-			}}.LoseEach(t)
-		})
-	}
+	memory.Courses{Losses: losses, Least: 10, Play: func(t *testing.T, schedule *memory.Schedule) {
+		s := aPioneer(t)
+		failedBefore(s, openssl)
+		s.schedule = schedule
+		p := s.play()
+		if p.Status.Failure == nil || p.Status.Failure.Reason != v1alpha1.PolicyPatchesQuarantined {
+			t.Fatal(verdict(p))
+		}
+		s.checkUntouched()
+	}}.LoseEach(t)
 }

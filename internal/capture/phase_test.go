@@ -39,7 +39,7 @@ func TestEveryWaitIsDescribed(t *testing.T) {
 	w := &pass{p: &v1alpha1.Prototype{}, donor: donorObjects{otherHolder: "prototype other"}}
 	for _, why := range reasons {
 		d := plan.Decision{Do: plan.Wait, Why: why}
-		if cmp.Or(replacementProgress(w, d), trialProgress(w, d), progress(w, d)) == "" {
+		if cmp.Or(trialProgress(w, d), progress(w, d)) == "" {
 			t.Errorf("the wait %s has no text", why)
 		}
 	}

@@ -173,16 +173,6 @@ func TestAPioneer(t *testing.T) {
 	}
 }
 
-// TestAPioneerThatLeaves: the pool grows before the patch, and the donor is removed after the copy.
-func TestAPioneerThatLeaves(t *testing.T) {
-	s := newTestEnv(t, pioneering).decide(pioneer, removedDonor(true))
-	p := s.play()
-	if p.Status.Phase != v1alpha1.PhaseSucceeded || !s.patches.served {
-		t.Fatal(verdict(p))
-	}
-	s.checkDonorRemoved(2)
-}
-
 func TestHowAPioneerEnds(t *testing.T) {
 	is := func(s *testEnv, phase v1alpha1.Phase) bool {
 		return s.prototype() != nil && s.prototype().Status.Phase == phase

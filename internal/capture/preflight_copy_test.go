@@ -63,7 +63,7 @@ func TestACopyAsksNothingOfPodsAndPeers(t *testing.T) {
 		t.Errorf("it waits for kured on another node: %v", err)
 	}
 	preview, err := s.engine.Preview(t.Context(), s.prototype())
-	if err != nil || preview.Copy == nil || preview.Removal != nil || len(preview.Evicts) > 0 || len(preview.Refusals) > 0 {
+	if err != nil || preview.Copy == nil || len(preview.Evicts) > 0 || len(preview.Refusals) > 0 {
 		t.Errorf("%+v, %v", preview, err)
 	}
 	for _, call := range s.calls() {
@@ -131,7 +131,7 @@ func TestWhatAWorkshopNeeds(t *testing.T) {
 // TestWhatOnlyAnAbsentDonorNeeds: the credential for a copy need not stop, start or protect the donor.
 func TestWhatOnlyAnAbsentDonorNeeds(t *testing.T) {
 	s := newTestEnv(t, observed).decide(staysInService)
-	s.cloud.Forbid("EnsureStopped", "EnsureStarted", "ProtectFromScaleIn", "Unprotect", "EnsureRemoved", "SetCapacity")
+	s.cloud.Forbid("EnsureStopped", "EnsureStarted", "ProtectFromScaleIn", "Unprotect")
 	if reasons, err := s.confirmationReasons(); err != nil || len(reasons) > 0 {
 		t.Errorf("%v, %v", reasons, err)
 	}

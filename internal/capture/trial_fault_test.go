@@ -149,7 +149,7 @@ var trialTroubles = []struct {
 			}
 		}
 	}},
-	{"an autoscaler grows the pool", func(v *trialEnv) { v.scale(1) }},
+	{"an autoscaler grows the pool", func(v *trialEnv) { _ = v.cloud.Scale(v.pool, v.cloud.World().Pools[0].Capacity+1) }},
 	{"an autoscaler shrinks the pool", func(v *trialEnv) { v.cloud.ScaleIn(v.pool) }},
 	{"no look is possible any more", func(v *trialEnv) { v.dark = errDark }},
 	{"the node has a twin", func(v *trialEnv) { v.finds = func(_ int32, f *trial.Facts) { f.Twins = []string{"peer"} } }},
