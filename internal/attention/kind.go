@@ -11,7 +11,7 @@ const (
 	ControllerAbsent Kind = "ControllerAbsent"
 	// NodeLeft: no running capture releases a reserved node.
 	NodeLeft Kind = "NodeLeft"
-	// Leftover: a lost capture left an object.
+	// Leftover: a capture that has ended or is deleted left an object.
 	Leftover Kind = "Leftover"
 	// CaptureFailed: the last capture of a pool failed. TrialFailed: it failed in its trial.
 	CaptureFailed Kind = "CaptureFailed"
@@ -76,7 +76,7 @@ func (a about) titled(names ...string) string {
 var kinds = map[Kind]about{
 	ControllerAbsent:      {Warning, "No Kamino process works: captures wait, and reserved nodes stay reserved."},
 	NodeLeft:              {Warning, "Node %s is reserved, and no running capture releases it."},
-	Leftover:              {Warning, "A lost capture left %s."},
+	Leftover:              {Warning, "An ended capture left %s."},
 	CaptureFailed:         {Warning, "A capture of pool %s failed: %s."},
 	TrialFailed:           {Warning, "A new image version of pool %s failed its trial."},
 	CaptureWaits:          {Warning, "A capture of pool %s waits for you: %s."},

@@ -34,7 +34,7 @@ func (c *capturing) install(ctx context.Context, d runner.Decision) (runner.Deci
 	}
 	settings, o := d.Prototype.Spec.Settings, c.options
 	m := manifest.Options{Namespace: o.Namespace, GeneralizeNamespace: o.GeneralizeNamespace, Force: settings.Drain.Force,
-		RemoveDonors: d.Prototype.Spec.ReplacesDonor(), CarryOver: settings.Donor.CarryOver}
+		CarryOver: settings.Donor.CarryOver}
 	if !c.flags.install {
 		question := fmt.Sprintf("The cluster has no definitions of Kamino. To install the definitions, namespaces %s and %s, "+
 			"service accounts and permissions, as `kamino manifests` prints, go on.", o.Namespace, o.GeneralizeNamespace)

@@ -53,8 +53,8 @@ func (p *poolView) refuse(r cloud.Refusal) []Finding {
 	return []Finding{p.refused(r)}
 }
 
-// permissions lists missing permissions of the credential. Permissions for removals, trials and copies count only if the pool's
-// policies need removals, trials or copies.
+// permissions lists missing permissions of the credential. Permissions for trials, and for one of the methods, count only if the pool's
+// policies need them.
 func permissions(ctx context.Context, p *poolView) (found []Finding) {
 	list, err := p.Cloud.Permissions(ctx, p.id)
 	if err != nil {
@@ -63,10 +63,10 @@ func permissions(ctx context.Context, p *poolView) (found []Finding) {
 	}
 	p.reported[cloud.PermissionMissing] = true
 	tries := p.any(func(s v1alpha1.Settings) bool { return s.Trial.Mode != v1alpha1.TrialOff }, true)
-	copies := p.any(v1alpha1.Settings.CopiesDonor, p.Cloud.CanCopy() && !p.Cloud.CopiesOnRequest())
+	copies, inPlace := p.uses(v1alpha1.MethodCopy), p.uses(v1alpha1.MethodInPlace)
 	list = slices.DeleteFunc(list, func(of cloud.Permission) bool { // a credential should not have permissions without a use
 		return of.For == cloud.ForRemoval && p.leaves == "" || (of.For == cloud.ForTrialApart || of.For == cloud.ForConsole) && !tries ||
-			of.For == cloud.ForCopy && !copies
+			of.For == cloud.ForCopy && !copies || of.For == cloud.ForInPlace && !inPlace
 	})
 	scope := ""
 	for _, of := range list {
@@ -78,7 +78,7 @@ func permissions(ctx context.Context, p *poolView) (found []Finding) {
 		switch of.For {
 		case "":
 			p.fine = false
-		case cloud.ForRemoval, cloud.ForTrialApart, cloud.ForCopy:
+		case cloud.ForRemoval, cloud.ForTrialApart, cloud.ForCopy, cloud.ForInPlace:
 			p.fine = false
 			lacks += fmt.Sprintf(", needed for %s", of.For)
 		default:
@@ -91,6 +91,11 @@ func permissions(ctx context.Context, p *poolView) (found []Finding) {
 		found = append(found, ok("the credential has the permissions of a capture on %s", scope))
 	}
 	return found
+}
+
+// uses reports whether captures of the pool use a method, by its policies or by default.
+func (p *poolView) uses(method v1alpha1.CaptureMethod) bool {
+	return p.any(func(s v1alpha1.Settings) bool { return s.Donor.Method == method }, p.method(v1alpha1.DonorSettings{}, false) == method)
 }
 
 // any reports whether one of the policies for the pool has matching settings. without is the answer for a pool without a policy.
