@@ -72,6 +72,20 @@ var expected = map[string]words{
 		NextAt:   "",
 		Command:  "kamino return-node --leftovers",
 	},
+	"the node of a trial, with a controller": {
+		Severity: "warning",
+		Kind:     "Leftover",
+		Reason:   "",
+		Subject:  "node node-9",
+		Pool:     "",
+		Since:    "",
+		Title:    "An ended capture left node node-9.",
+		Cause: "The trial or workshop of prototype p has ended, and neither the cloud's controller nor Kamino deleted the Node " +
+			"(rbac.deleteTrialNodes)",
+		Next:    "nothing, until you act",
+		NextAt:  "",
+		Command: "kubectl delete node node-9",
+	},
 	"a leftover, with a controller": {
 		Severity: "warning",
 		Kind:     "Leftover",

@@ -54,10 +54,10 @@ func Reservations(w io.Writer, format output.Format, report ReservationReport, n
 	}
 	for _, l := range report.Leftovers {
 		then := "The controller deletes leftovers; without a controller, r"
-		if l.Kind == reservations.TrialNode {
+		if l.Kind == reservations.TrialNode { // which no controller of Kamino deletes
 			then = "R"
 		}
-		_, err := fmt.Fprintf(w, "Leftover of ended prototype %s: %s %s. %sun `%s`.\n", l.Prototype, l.Kind, l.Name, then, l.Command())
+		_, err := fmt.Fprintf(w, "Leftover of deleted prototype %s: %s %s. %sun `%s`.\n", l.Prototype, l.Kind, l.Name, then, l.Command())
 		if err != nil {
 			return err
 		}

@@ -32,9 +32,6 @@ func TestRemovalPreflight(t *testing.T) {
 		{name: "nothing in the way"},
 		{name: "a lock", world: locked, removes: []string{cloud.DonorProtected}, says: "lock keep (CanNotDelete) on " + testScope + " prevents"},
 		{name: "locks may not be listed", world: func(a *fakeARM) { a.next("GET", locksPath, armError(403, "AuthorizationFailed", "no")) }},
-		{name: "no right to delete", world: func(a *fakeARM) {
-			a.lists[fold(permissionsPath)] = []any{object(a.t, `{"actions": ["*"], "notActions": ["*/virtualMachines/delete"]}`)}
-		}, removes: []string{cloud.PermissionMissing}, says: "virtualMachines/delete on " + testScope},
 		{name: "the cores of its family", world: usage("standardDSv5Family", "9", "10"), grows: []string{string(cloud.QuotaExceeded)},
 			says: "too small for another Standard_D2s_v5"},
 		{name: "the last cores of its family", world: usage("standardDSv5Family", "8", "10")},
