@@ -586,7 +586,7 @@ func TestAWSPolicyCaptures(t *testing.T) {
 					w.enable()
 					time.Sleep(time.Until(day))
 					if !stops && !copies {
-						if found := missing(); len(found) != 5 || found[0] != found[4] || !strings.Contains(found[0], "--cloud aws --in-place") {
+						if found := missing(); len(found) != 6 || found[0] != found[5] || !strings.Contains(found[0], "--cloud aws --in-place") {
 							t.Errorf("a capture in place: %+v", found)
 						}
 						return

@@ -19,6 +19,7 @@ const (
 	launchAction     = "ec2:RunInstances"
 	stopAction       = "ec2:StopInstances"
 	startAction      = "ec2:StartInstances"
+	attributeAction  = "ec2:DescribeInstanceAttribute"
 	copyAction       = "ec2:CreateSnapshot"
 	registerAction   = "ec2:RegisterImage"
 	// uefiAction reads the UEFI variables of an instance, for example the keys of Secure Boot. RegisterImage does not copy them.

@@ -11,7 +11,7 @@ import (
 // TestActionsAreDeclared: checks name declared actions only, and every statement of every use is in the policy.
 func TestActionsAreDeclared(t *testing.T) {
 	all := uses.Actions(func(cloud.Use) bool { return true })
-	for _, action := range append(slices.Clone(dryRunActions), updateAction, uefiAction, passAction, simulateAction) {
+	for _, action := range append(slices.Clone(dryRunActions), updateAction, attributeAction, uefiAction, passAction, simulateAction) {
 		if !slices.Contains(all, action) {
 			t.Errorf("actions.yaml lacks %s", action)
 		}
