@@ -44,8 +44,8 @@ func grants(t *testing.T) map[string]string {
 func permissions(t *testing.T) string {
 	var b strings.Builder
 	b.WriteString("<!-- Made by go generate ./docs from the actions that the clouds' packages declare. -->\n\n# Permissions in the clouds\n\n")
-	b.WriteString("`kamino manifests --iam` prints these actions as a policy or a role; `--in-place` adds those of captures in place, which stop " +
-		"their donor. `kamino doctor` names missing actions.\n")
+	b.WriteString("`kamino manifests --iam` prints these actions as a policy or a role; `--in-place` adds those of captures in\n" +
+		"place, which stop their donor. `kamino doctor` names missing actions.\n")
 	title := func(d cloud.Description) string {
 		first, _, _ := strings.Cut(strings.TrimPrefix(page(t, "reference/"+d.Name+".md"), "# "), "\n")
 		return first
@@ -134,7 +134,7 @@ func judged(t *testing.T) string {
 
 // inPlaceActions stop, start, hold or protect a member of a pool. removalActions end one, or change the size of a pool.
 var (
-	inPlaceActions = regexp.MustCompile(`:(Stop|Start)Instances$|:(Enter|Exit)Standby$|:SetInstanceProtection$|/(powerOff|start)/action$|` +
+	inPlaceActions = regexp.MustCompile(`:DescribeInstanceAttribute$|:(Stop|Start)Instances$|:(Enter|Exit)Standby$|:SetInstanceProtection$|/(powerOff|start)/action$|` +
 		`virtualMachineScaleSets/virtualMachines/write$`)
 	removalActions = regexp.MustCompile(`:TerminateInstanceInAutoScalingGroup$|:SetDesiredCapacity$|/virtualMachines/(delete|deallocate/action)$`)
 )

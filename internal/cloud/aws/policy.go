@@ -91,8 +91,8 @@ func statementsOf(u cloud.Use) (all []statement) {
 	return []statement{{Sid: u.Statement, Resource: []string{cmp.Or(resource, anyResource)}}}
 }
 
-// PolicyByTags returns an IAM policy for changes only of groups, instances and launch templates with the tag kamino = enabled,
-// and of resources that Kamino created, with or without captures in place.
+// PolicyByTags returns an IAM policy with or without captures in place. It allows changes only of groups, instances and launch
+// templates with the tag kamino = enabled, and of resources that Kamino created.
 func PolicyByTags(inPlace bool) ([]byte, error) {
 	all := []string{anyResource}
 	return document(uses.Granted(inPlace), slices.Concat([]statement{
