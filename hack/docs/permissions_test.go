@@ -21,30 +21,31 @@ import (
 
 const (
 	permissionsPage = "reference/permissions.md"
-	awsPolicy       = "reference/aws-policy.json"
-	awsPolicyByTags = "reference/aws-policy-by-tags.json"
 	judgedRights    = "../sandbox/judge/published.json"
 )
 
 // grants are the generated files about permissions, by path.
 func grants(t *testing.T) map[string]string {
 	t.Helper()
-	policy, err := aws.Describe().Grant(true)
-	if err != nil {
-		t.Fatal(err)
+	files := map[string]string{permissionsPage: permissions(t), judgedRights: judged(t)}
+	for name, policy := range map[string]func(inPlace bool) ([]byte, error){"aws-policy": aws.Describe().Grant, "aws-policy-by-tags": aws.PolicyByTags} {
+		for suffix, inPlace := range map[string]bool{"": false, "-in-place": true} {
+			text, err := policy(inPlace)
+			if err != nil {
+				t.Fatal(err)
+			}
+			files["reference/"+name+suffix+".json"] = string(text) + "\n"
+		}
 	}
-	byTags, err := aws.PolicyByTags()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return map[string]string{permissionsPage: permissions(t), awsPolicy: string(policy) + "\n", awsPolicyByTags: string(byTags) + "\n", judgedRights: judged(t)}
+	return files
 }
 
 // permissions lists the actions of each cloud, and the rights in the management cluster of Cluster API.
 func permissions(t *testing.T) string {
 	var b strings.Builder
 	b.WriteString("<!-- Made by go generate ./docs from the actions that the clouds' packages declare. -->\n\n# Permissions in the clouds\n\n")
-	b.WriteString("`kamino manifests --iam` prints these actions as a policy or a role, and `kamino doctor` names missing actions.\n")
+	b.WriteString("`kamino manifests --iam` prints these actions as a policy or a role; `--in-place` adds those of captures in\n" +
+		"place, which stop their donor. `kamino doctor` names missing actions.\n")
 	title := func(d cloud.Description) string {
 		first, _, _ := strings.Cut(strings.TrimPrefix(page(t, "reference/"+d.Name+".md"), "# "), "\n")
 		return first
@@ -115,11 +116,11 @@ func judged(t *testing.T) string {
 		}
 	}
 	known.Published = slices.Sorted(maps.Keys(actions))
-	var roles struct{ Cluster, Force, Remove, Viewer, Operator, Namespace, Pods, Generalize []judgedRule }
+	var roles struct{ Cluster, Force, TrialNodes, Viewer, Operator, Namespace, Pods, Generalize []judgedRule }
 	if err := yaml.Unmarshal([]byte(page(t, "../charts/kamino/files/rules.yaml")), &roles); err != nil {
 		t.Fatal(err)
 	}
-	known.Rules = slices.Concat(roles.Cluster, roles.Force, roles.Remove, roles.Viewer, roles.Operator)
+	known.Rules = slices.Concat(roles.Cluster, roles.Force, roles.TrialNodes, roles.Viewer, roles.Operator)
 	for _, rule := range slices.Concat(roles.Namespace, roles.Pods, roles.Generalize) {
 		rule.Namespaced = true
 		known.Rules = append(known.Rules, rule)
@@ -131,26 +132,39 @@ func judged(t *testing.T) string {
 	return string(text) + "\n"
 }
 
-// TestGrants: without --remove-donors, Kamino may not remove a donor, in no cloud.
+// inPlaceActions stop, start, hold or protect a member of a pool. removalActions end one, or change the size of a pool.
+var (
+	inPlaceActions = regexp.MustCompile(`:DescribeInstanceAttribute$|:(Stop|Start)Instances$|:(Enter|Exit)Standby$|:SetInstanceProtection$|/(powerOff|start)/action$|` +
+		`virtualMachineScaleSets/virtualMachines/write$`)
+	removalActions = regexp.MustCompile(`:TerminateInstanceInAutoScalingGroup$|:SetDesiredCapacity$|/virtualMachines/(delete|deallocate/action)$`)
+)
+
+// TestGrants: without --in-place, Kamino stops and holds no donor, and Kamino removes no donor and resizes no pool at all.
 func TestGrants(t *testing.T) {
 	for _, d := range registry.All() {
 		granted := map[bool][]string{}
-		for _, removal := range []bool{true, false} {
-			text, err := d.Grant(removal)
+		for _, inPlace := range []bool{true, false} {
+			text, err := d.Grant(inPlace)
 			if err != nil || !json.Valid(text) {
 				t.Fatalf("%s: %v\n%s", d.Name, err, text)
 			}
-			for _, use := range d.Uses {
-				for _, a := range use.Actions {
-					if strings.Contains(string(text), `"`+a+`"`) {
-						granted[removal] = append(granted[removal], a)
-					}
-				}
+			for _, a := range regexp.MustCompile(`"([A-Za-z0-9.]+[:/][A-Za-z/]+)"`).FindAllStringSubmatch(string(text), -1) {
+				granted[inPlace] = append(granted[inPlace], a[1])
 			}
 		}
-		only := slices.DeleteFunc(granted[true], func(a string) bool { return slices.Contains(granted[false], a) })
-		if len(granted[false]) == 0 || len(only) != 1 || !regexp.MustCompile(`:Terminate|/delete$`).MatchString(only[0]) {
-			t.Errorf("%s: --remove-donors adds %v, want one action that deletes an instance", d.Name, only)
+		only := slices.DeleteFunc(slices.Clone(granted[true]), func(a string) bool { return slices.Contains(granted[false], a) })
+		if len(granted[false]) < 20 || len(only) < 3 || slices.ContainsFunc(only, func(a string) bool { return !inPlaceActions.MatchString(a) }) {
+			t.Errorf("%s: --in-place adds %v to %d actions", d.Name, only, len(granted[false]))
+		}
+		for _, a := range granted[false] {
+			if inPlaceActions.MatchString(a) {
+				t.Errorf("%s: without --in-place, Kamino may %s", d.Name, a)
+			}
+		}
+		for _, a := range granted[true] {
+			if removalActions.MatchString(a) {
+				t.Errorf("%s: Kamino may %s", d.Name, a)
+			}
 		}
 	}
 }

@@ -13,9 +13,6 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// removalLimit is how long the removal of a donor may take.
-const removalLimit = time.Hour
-
 // trialFailed, nothingToPatch, superseded and quarantined are reasons of failures. The last three are no trouble: the
 // pool is up to date, or a person wanted it.
 const (
@@ -69,8 +66,7 @@ func (l *list) running(p *v1alpha1.Prototype) {
 	item := Item{Subject: "prototype " + p.Name, Pool: pool, Since: phaseSince(p), Command: "kamino describe " + p.Name}
 	l.failed(p)
 	l.stalled(p, item)
-	switch {
-	case phase == v1alpha1.PhaseAwaitingPromotion:
+	if phase == v1alpha1.PhaseAwaitingPromotion {
 		l.awaitsPromotion(p, item)
 	}
 	if back := BackInService(p); isHeld(p) && !back.Latest.IsZero() && now.After(back.Latest) {

@@ -11,7 +11,7 @@ const (
 	ControllerAbsent Kind = "ControllerAbsent"
 	// NodeLeft: no running capture releases a reserved node.
 	NodeLeft Kind = "NodeLeft"
-	// Leftover: a lost capture left an object.
+	// Leftover: a capture that has ended or is deleted left an object.
 	Leftover Kind = "Leftover"
 	// CaptureFailed: the last capture of a pool failed. TrialFailed: it failed in its trial.
 	CaptureFailed Kind = "CaptureFailed"
@@ -20,8 +20,6 @@ const (
 	CaptureWaits Kind = "CaptureWaits"
 	// DonorHeldLong: a donor is out of service for longer than its settings allow.
 	DonorHeldLong Kind = "DonorHeldLong"
-	// RemovalStalled: a donor that does not return is still there after an hour.
-	RemovalStalled Kind = "RemovalStalled"
 	// AwaitingPromotion: a version waits for approval.
 	AwaitingPromotion Kind = "AwaitingPromotion"
 	// PolicyStalled and PolicyDegraded: a policy needs a person, for itself or for a pool.
@@ -76,12 +74,11 @@ func (a about) titled(names ...string) string {
 var kinds = map[Kind]about{
 	ControllerAbsent:      {Warning, "No Kamino process works: captures wait, and reserved nodes stay reserved."},
 	NodeLeft:              {Warning, "Node %s is reserved, and no running capture releases it."},
-	Leftover:              {Warning, "A lost capture left %s."},
+	Leftover:              {Warning, "An ended capture left %s."},
 	CaptureFailed:         {Warning, "A capture of pool %s failed: %s."},
 	TrialFailed:           {Warning, "A new image version of pool %s failed its trial."},
 	CaptureWaits:          {Warning, "A capture of pool %s waits for you: %s."},
 	DonorHeldLong:         {Critical, "A donor of pool %s has been out of service for too long."},
-	RemovalStalled:        {Warning, "The removal of a donor of pool %s has not finished for an hour."},
 	AwaitingPromotion:     {Info, "An image version of pool %s waits for approval."},
 	PolicyStalled:         {Warning, "Policy %s is stalled%s: %s."},
 	PolicyDegraded:        {Warning, "Policy %s is degraded%s: %s."},

@@ -96,8 +96,11 @@ func (l *list) reserved() {
 	}
 	for _, left := range l.facts.Leftovers {
 		item := Item{Kind: Leftover, Subject: left.Kind + " " + left.Name, Cause: fmt.Sprintf("prototype %s is deleted", left.Prototype),
-			Next: "nothing, until you act", Command: "kamino return-node --leftovers"}
-		if l.facts.Lease.Sweeps {
+			Next: "nothing, until you act", Command: left.Command()}
+		if left.Kind == reservations.TrialNode {
+			item.Cause = fmt.Sprintf("the trial or workshop of prototype %s has ended, and neither the cloud's controller nor Kamino deleted "+
+				"the Node (rbac.deleteTrialNodes)", left.Prototype)
+		} else if l.facts.Lease.Sweeps {
 			item.Next = "the controller deletes leftovers within minutes"
 		}
 		l.add(item, left.Kind+" "+left.Name)

@@ -56,6 +56,8 @@ func worlds() map[string]attention.Facts {
 	left := []reservations.Leftover{{Kind: reservations.Snapshot, Name: "s1", Prototype: "p"}}
 	all["a leftover"] = attention.Facts{Leftovers: left}
 	all["a leftover, with a controller"] = attention.Facts{Lease: sweeps, Leftovers: left}
+	all["the node of a trial, with a controller"] = attention.Facts{Lease: sweeps,
+		Leftovers: []reservations.Leftover{{Kind: reservations.TrialNode, Name: "node-9", Prototype: "p"}}}
 	all["a quarantined version"] = attention.Facts{Pools: []attention.Pool{{Name: "pool1", Prior: "2026.03.01", Quarantined: "version 2026.03.08: bad"}}}
 	rolling := cloud.Refuse(v1alpha1.PolicyRollingBack, "pool pool1 is rolling back", "run `kamino rollback pool1`")
 	all["a running rollback"] = attention.Facts{Pools: []attention.Pool{{Name: "pool1", Rollback: &rolling}}}

@@ -2,6 +2,7 @@ package capture
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -17,16 +18,17 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/node"
+	"github.com/kamino-dev/kamino/internal/node/nodestate"
 	"github.com/kamino-dev/kamino/internal/node/reservations"
 	"github.com/kamino-dev/kamino/internal/trial"
 )
 
-// Leftovers lists objects without an active Prototype: pods, NodeOrders, Leases, and with pools also snapshots and trials. Things in
+// Leftovers lists objects without an active Prototype: pods, NodeOrders, Leases, Nodes of trials and workshops, and with pools also snapshots and trials. Things in
 // the cloud belong to this cluster, by their tag or their Prototype, and snapshots have the name of a pool. A snapshot of a disk in use
 // is a leftover after the end in its tag in any case: the cloud may have shown it after its capture went on to another.
 func (e *Engine) Leftovers(ctx context.Context, pools []cloud.PoolID) ([]reservations.Leftover, error) {
 	r := e.leftovers(pools)
-	lists := []func(context.Context) ([]reservations.Leftover, error){r.strayPods, r.strayOrders, r.strayLeases}
+	lists := []func(context.Context) ([]reservations.Leftover, error){r.strayPods, r.strayOrders, r.strayLeases, r.strayNodes}
 	if len(pools) > 0 {
 		lists = append(lists, r.straySnapshots, r.strayTrials, r.strayWorkshops, r.strayCopies)
 	}
@@ -203,13 +205,45 @@ func (r leftovers) strayPods(ctx context.Context) ([]reservations.Leftover, erro
 	return found, nil
 }
 
-// SweepLeftovers removes the objects that Leftovers lists. An unfinished image version is removed before its snapshot;
-// the next sweep removes the snapshot.
+const (
+	// nodeSettled is the time for the cloud's controller to delete the Node of a deleted instance.
+	nodeSettled = 15 * time.Minute
+	// nodeOverdue is longer than a failed trial may be kept.
+	nodeOverdue = 26 * time.Hour
+)
+
+// strayNodes lists the Nodes of trials and workshops whose kubelet stopped reporting. A capture ends after its instances are gone.
+func (r leftovers) strayNodes(ctx context.Context) (found []reservations.Leftover, err error) {
+	list, err := r.kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.TrialKey})
+	if err != nil {
+		return nil, fmt.Errorf("list the nodes of trials: %w", err)
+	}
+	for i := range list.Items {
+		n := &list.Items[i]
+		since, ready := nodestate.ReadySince(n)
+		if since.IsZero() {
+			since = n.CreationTimestamp.Time
+		}
+		down := r.now().Sub(since)
+		if ready || down < nodeSettled {
+			continue
+		}
+		var mark struct{ Prototype string }
+		_ = json.Unmarshal([]byte(n.Annotations[v1alpha1.TrialKey]), &mark) // the label has the UID
+		found = append(found, reservations.Leftover{Kind: reservations.TrialNode, Name: n.Name, Prototype: mark.Prototype,
+			UID: types.UID(n.Labels[v1alpha1.TrialKey]), Overdue: down > nodeOverdue})
+	}
+	return found, nil
+}
+
+// SweepLeftovers removes the objects that Leftovers lists, but no Nodes: their captures have tried that, with the UID of the record. An
+// unfinished image version is removed before its snapshot; the next sweep removes the snapshot.
 func (e *Engine) SweepLeftovers(ctx context.Context, pools []cloud.PoolID) ([]reservations.Leftover, error) {
 	left, err := e.Leftovers(ctx, pools)
 	if err != nil {
 		return nil, err
 	}
+	left = slices.DeleteFunc(left, func(l reservations.Leftover) bool { return l.Kind == reservations.TrialNode })
 	var problems []error
 	for _, l := range left { // an error of one leftover does not stop the others
 		problems = append(problems, e.leftovers(pools).remove(ctx, l))

@@ -52,7 +52,9 @@ permissions instead, and --crds prints only the definitions.`,
 		},
 	}
 	cmd.Flags().BoolVar(&m.Force, "force", false, "also grant the permission to delete any pod, for drains with --force")
-	cmd.Flags().BoolVar(&m.RemoveDonors, "remove-donors", false, "also grant the permission to delete Nodes, for donors that do not rejoin")
+	cmd.Flags().BoolVar(&m.DeleteTrialNodes, "delete-trial-nodes", false,
+		"also grant the permission to delete the Nodes of trials and workshops whose instance is gone")
+	cmd.Flags().BoolVar(&m.InPlace, "in-place", false, "with --iam: also the permissions to stop, start and hold donors, for captures in place")
 	cmd.Flags().BoolVar(&m.IAM, "iam", false, "print the cloud permissions as JSON instead: an IAM policy or a role definition; needs --cloud")
 	cmd.Flags().StringVar(&m.Management, "management", "",
 		"print the manifests for the Cluster API management cluster instead: a service account, and a Role in the `namespace` of the Cluster; needs --cloud")

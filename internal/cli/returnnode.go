@@ -125,8 +125,9 @@ func (s *session) clear(ctx context.Context, flags returnNodeFlags) error {
 	if err != nil {
 		return orCutShort(ctx, err, goOn)
 	}
-	cleared := print.DeletedLeftovers{Leftovers: report.Leftovers, DryRun: flags.dryRun}
-	if flags.dryRun || len(report.Leftovers) == 0 {
+	left := slices.DeleteFunc(report.Leftovers, func(l reservations.Leftover) bool { return l.Kind == reservations.TrialNode })
+	cleared := print.DeletedLeftovers{Leftovers: left, DryRun: flags.dryRun}
+	if flags.dryRun || len(left) == 0 {
 		return print.ClearedAway(s.Out, flags.format, cleared)
 	}
 	if err := s.reservationClient().Clear(ctx, report.Pools); err != nil {

@@ -13,17 +13,18 @@ type Permission struct {
 	Scope  string `json:"scope"`
 	// Allowed is true if the credential has the permission.
 	Allowed bool `json:"allowed"`
-	// For names the feature that needs the permission; empty if every capture needs it.
+	// For names the feature that needs the permission; empty if captures by either method need it.
 	For string `json:"for,omitempty"`
 	// Remedy is how to grant the permission; empty if a role with the action is enough.
 	Remedy string `json:"remedy,omitempty"`
 }
 
-// ForRemoval is the value of Permission.For for EnsureRemoved.
-const ForRemoval = "a donor that does not return"
 
 // ForTrialApart is the value of Permission.For for trials.
 const ForTrialApart = "a trial next to the pool"
+
+// ForInPlace is the value of Permission.For for stopping, starting and holding a donor. A donor whose disk is copied in use stays on.
+const ForInPlace = "a capture in place"
 
 // ForCopy is the value of Permission.For for workshops and copies of disks in use.
 const ForCopy = "a capture by copy"
@@ -67,6 +68,16 @@ func (u Uses) Actions(has func(Use) bool) (actions []string) {
 		}
 	}
 	return actions
+}
+
+// Granted are the uses in a policy or role, with or without captures in place.
+func (u Uses) Granted(inPlace bool) Uses {
+	return slices.DeleteFunc(slices.Clone(u), func(use Use) bool { return !inPlace && use.Feature == ForInPlace })
+}
+
+// InPlaceRemedy grants the permissions of ForInPlace.
+func InPlaceRemedy(provider string) string {
+	return "give the credential what `kamino manifests --iam --cloud " + provider + " --in-place` prints, or capture by copy (settings.donor.method)"
 }
 
 // IsOf reports whether a use has one of the kinds.

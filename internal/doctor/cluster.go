@@ -128,6 +128,8 @@ func formerBindings(ctx context.Context, c *observed) (found []Finding) {
 			bound = b.Subjects[0].Namespace
 		}
 		switch {
+		case b.RoleRef.Name == engineRole+"-remove":
+			stale(b.Name, "lets Kamino delete any Node that is not Ready; only earlier versions need this permission")
 		case b.RoleRef.Name == v1alpha1.GeneralizeServiceAccount:
 			stale(b.Name, "lets the service account of generalize pods access NodeOrders in all namespaces; only earlier versions need this permission")
 		case b.Name == engineRole && b.RoleRef.Name == engineRole && bound != v1alpha1.DefaultNamespace && names[engineRole+"-"+bound]:

@@ -11,9 +11,9 @@ import (
 	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
 
-// TestPermissionsOfCopies count if a capture of the pool would copy a disk in use: the cloud can, and no policy for the pool says
-// otherwise.
-func TestPermissionsOfCopies(t *testing.T) {
+// TestPermissionsOfMethods: permissions for copies count if a capture of the pool would copy a disk in use, and permissions to stop and
+// hold a donor if a capture would stop it. The credential needs no others.
+func TestPermissionsOfMethods(t *testing.T) {
 	inPlace := policyOfPool(func(p *v1alpha1.PrototypePolicySpec) {
 		p.Settings.Donor = v1alpha1.DonorSettings{Method: v1alpha1.MethodInPlace}
 	})
@@ -42,13 +42,15 @@ func TestPermissionsOfCopies(t *testing.T) {
 			if got := strings.Contains(says, "can be captured now, while the node stays in service"); got != test.copies {
 				t.Errorf("a capture: %s", says)
 			}
-			memoryCloud.Forbid("EnsureWorkshop")
-			level, says := worst(examine(t, d), CheckPermissions)
-			if test.copies != (level == Fail) || test.copies && !strings.Contains(says, "lacks EnsureWorkshop") {
-				t.Errorf("permissions: %s: %s", level, says)
+			memoryCloud.Forbid("EnsureWorkshop", "EnsureStopped", "ProtectFromScaleIn")
+			said := strings.Join(findings(examine(t, d), CheckPermissions), "\n")
+			for action, needed := range map[string]bool{"EnsureWorkshop": test.copies, "EnsureStopped": !test.copies, "ProtectFromScaleIn": !test.copies} {
+				if got := strings.Contains(said, "fail PermissionMissing: the credential lacks "+action+" on "); got != needed {
+					t.Errorf("%s is reported: %t, want %t: %s", action, got, needed, said)
+				}
 			}
-			if test.copies && !strings.Contains(says, "needed for "+cloud.ForCopy) {
-				t.Errorf("it does not say what for: %s", says)
+			if !strings.Contains(said, "needed for "+map[bool]string{true: cloud.ForCopy, false: cloud.ForInPlace}[test.copies]) {
+				t.Errorf("it does not say what for: %s", said)
 			}
 		})
 	}

@@ -253,7 +253,7 @@ func TestReservationsAndLeftovers(t *testing.T) {
 		return []reservations.Leftover{{Kind: reservations.Snapshot, Name: "s", Prototype: "q", UID: "gone"}}, nil
 	}
 	if level, says := worst(examine(t, d), CheckReservations); level != Warn ||
-		!strings.HasPrefix(says, "A lost capture left snapshot s. Prototype q is deleted. Next: the controller deletes leftovers within minutes kamino return-node --leftovers") {
+		!strings.HasPrefix(says, "An ended capture left snapshot s. Prototype q is deleted. Next: the controller deletes leftovers within minutes kamino return-node --leftovers") {
 		t.Errorf("a snapshot is left: %s %s", level, says)
 	}
 }

@@ -50,8 +50,8 @@ func (p *poolView) refuse(r cloud.Refusal) []Finding {
 	return []Finding{p.refused(r)}
 }
 
-// permissions lists missing permissions of the credential. Permissions for trials and copies count only if the pool's policies
-// need trials or copies.
+// permissions lists missing permissions of the credential. Permissions for trials, and for one of the methods, count only if the pool's
+// policies need them.
 func permissions(ctx context.Context, p *poolView) (found []Finding) {
 	list, err := p.Cloud.Permissions(ctx, p.id)
 	if err != nil {
@@ -60,11 +60,10 @@ func permissions(ctx context.Context, p *poolView) (found []Finding) {
 	}
 	p.reported[cloud.PermissionMissing] = true
 	tries := p.any(func(s v1alpha1.Settings) bool { return s.Trial.Mode != v1alpha1.TrialOff }, true)
-	copies := p.any(func(s v1alpha1.Settings) bool {
-		return capturemethod.In(p.Cloud, s).Method == v1alpha1.MethodCopy
-	}, p.Cloud.CanCopy() && !p.Cloud.CopiesOnRequest())
+	copies, inPlace := p.uses(v1alpha1.MethodCopy), p.uses(v1alpha1.MethodInPlace)
 	list = slices.DeleteFunc(list, func(of cloud.Permission) bool { // a credential should not have permissions without a use
-		return (of.For == cloud.ForTrialApart || of.For == cloud.ForConsole) && !tries || of.For == cloud.ForCopy && !copies
+		return (of.For == cloud.ForTrialApart || of.For == cloud.ForConsole) && !tries || of.For == cloud.ForCopy && !copies ||
+			of.For == cloud.ForInPlace && !inPlace
 	})
 	scope := ""
 	for _, of := range list {
@@ -76,7 +75,7 @@ func permissions(ctx context.Context, p *poolView) (found []Finding) {
 		switch of.For {
 		case "":
 			p.fine = false
-		case cloud.ForRemoval, cloud.ForTrialApart, cloud.ForCopy:
+		case cloud.ForTrialApart, cloud.ForCopy, cloud.ForInPlace:
 			p.fine = false
 			lacks += fmt.Sprintf(", needed for %s", of.For)
 		default:
@@ -89,6 +88,12 @@ func permissions(ctx context.Context, p *poolView) (found []Finding) {
 		found = append(found, ok("the credential has the permissions of a capture on %s", scope))
 	}
 	return found
+}
+
+// uses reports whether captures of the pool use a method, by its policies or by default.
+func (p *poolView) uses(method v1alpha1.CaptureMethod) bool {
+	byDefault := capturemethod.In(p.Cloud, v1alpha1.Settings{}).Method == method
+	return p.any(func(s v1alpha1.Settings) bool { return capturemethod.In(p.Cloud, s).Method == method }, byDefault)
 }
 
 // any reports whether one of the policies for the pool has matching settings. without is the answer for a pool without a policy.

@@ -35,8 +35,8 @@ type Options struct {
 	GeneralizeNamespace string
 	// Force adds the permission to delete any pod, for a drain with force after its timeout.
 	Force bool
-	// RemoveDonors adds the permission to delete a Node, for donors that do not return.
-	RemoveDonors bool
+	// DeleteTrialNodes adds the permission to delete the Nodes of trials and workshops whose instance is gone.
+	DeleteTrialNodes bool
 	// Controller adds the Deployment.
 	Controller bool
 	// Image of the pods on nodes, and ControllerImage of the controller. Both are required with Controller.
@@ -46,9 +46,9 @@ type Options struct {
 	CloudConfigSecret string
 	// ConfigFile is the name of the cloud's configuration file. Required with CloudConfigSecret.
 	ConfigFile string
-	// IAM writes only Grant: the permissions in the cloud, with or without the removal of donors.
-	IAM   bool
-	Grant func(removal bool) ([]byte, error)
+	// IAM writes only Grant: the permissions in the cloud, with or without captures in place.
+	IAM, InPlace bool
+	Grant        func(inPlace bool) ([]byte, error)
 	// Management writes only the account for Cluster API's management cluster, in this namespace of the Cluster, and a Role
 	// with ManagementRules.
 	Management      string
@@ -98,7 +98,7 @@ func Write(w io.Writer, o Options) error {
 		if o.Grant == nil {
 			return fmt.Errorf("this cloud has no IAM document: omit --iam")
 		}
-		text, err := o.Grant(o.RemoveDonors)
+		text, err := o.Grant(o.InPlace)
 		if err == nil {
 			_, err = fmt.Fprintf(w, "%s\n", text)
 		}
@@ -213,11 +213,11 @@ func filesOf(o Options) []string {
 	if o.Force {
 		names = append(names, "force.yaml")
 	}
-	if o.RemoveDonors {
-		names = append(names, "remove.yaml")
+	if o.DeleteTrialNodes {
+		names = append(names, "trial-nodes.yaml")
 	}
-	if o.RemoveDonors && !o.NoAdmissionPolicy {
-		names = append(names, "remove-admission.yaml")
+	if o.DeleteTrialNodes && !o.NoAdmissionPolicy {
+		names = append(names, "trial-nodes-admission.yaml")
 	}
 	if o.Controller {
 		names = append(names, "controller.yaml")

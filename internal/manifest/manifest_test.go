@@ -289,8 +289,8 @@ func TestBadOptionsAreRefused(t *testing.T) {
 func TestTwoInstallations(t *testing.T) {
 	owner := map[string]string{}
 	for _, o := range []Options{
-		{Force: true, RemoveDonors: true}, {Namespace: "team-a", Force: true, RemoveDonors: true},
-		{Namespace: "team-b", Force: true, RemoveDonors: true}, {Namespace: "team-c", GeneralizeNamespace: "team-c-pods"},
+		{Force: true, DeleteTrialNodes: true}, {Namespace: "team-a", Force: true, DeleteTrialNodes: true},
+		{Namespace: "team-b", Force: true, DeleteTrialNodes: true}, {Namespace: "team-c", GeneralizeNamespace: "team-c-pods"},
 	} {
 		for _, object := range documents(t, o) {
 			if binds := object.GetKind() == "ClusterRoleBinding" || object.GetKind() == "RoleBinding"; !binds ||
@@ -333,15 +333,14 @@ func TestTheRightToDeletePodsIsAskedFor(t *testing.T) {
 	}
 }
 
-// The permissions for donors that do not return exist only on request. If possible, the API server limits the permissions to
-// nodes out of service.
+// The permission to delete Nodes exists only on request. If possible, the API server limits it to Nodes of trials and workshops.
 func TestTheRightToDeleteNodesIsAskedFor(t *testing.T) {
 	for _, o := range []Options{
-		{}, {Force: true}, {RemoveDonors: true}, {RemoveDonors: true, NoAdmissionPolicy: true}, {RemoveDonors: true, Namespace: "team-a"},
+		{}, {Force: true}, {DeleteTrialNodes: true}, {DeleteTrialNodes: true, NoAdmissionPolicy: true}, {DeleteTrialNodes: true, Namespace: "team-a"},
 	} {
-		var deletes, walls, reads []string
+		var deletes, walls []string
 		for _, object := range documents(t, o) {
-			if object.GetKind() == "ValidatingAdmissionPolicy" && strings.HasPrefix(object.GetName(), "kamino-nodes.") {
+			if object.GetKind() == "ValidatingAdmissionPolicy" && strings.HasPrefix(object.GetName(), "kamino-trial-nodes.") {
 				walls = append(walls, object.GetName())
 			}
 			if object.GetKind() != "ClusterRole" {
@@ -349,30 +348,27 @@ func TestTheRightToDeleteNodesIsAskedFor(t *testing.T) {
 			}
 			role := as[rbacv1.ClusterRole](t, []*unstructured.Unstructured{object}, "ClusterRole", object.GetName())
 			for _, rule := range role.Rules {
-				if slices.Contains(rule.Resources, "nodes") && slices.Contains(rule.Verbs, "delete") {
+				if slices.Contains(rule.Resources, "nodes") && (slices.Contains(rule.Verbs, "delete") || slices.Contains(rule.Verbs, "deletecollection")) {
 					deletes = append(deletes, role.Name)
 				}
-				if slices.Contains(rule.Resources, "persistentvolumes") {
-					reads = append(reads, role.Name+" "+strings.Join(rule.Verbs, ","))
-				}
 			}
 		}
-		var role, wall, read []string
-		if o.RemoveDonors {
-			role, read = []string{"kamino-engine-remove"}, []string{"kamino-engine-remove get,list"}
+		var role, wall []string
+		if o.DeleteTrialNodes {
+			role = []string{"kamino-engine-trial-nodes"}
 			if !o.NoAdmissionPolicy {
-				wall = []string{"kamino-nodes." + stdcmp.Or(o.Namespace, v1alpha1.DefaultNamespace)}
+				wall = []string{"kamino-trial-nodes." + stdcmp.Or(o.Namespace, v1alpha1.DefaultNamespace)}
 			}
 		}
-		if !slices.Equal(deletes, role) || !slices.Equal(walls, wall) || !slices.Equal(reads, read) {
-			t.Errorf("%+v: %v may delete nodes, held by %v; %v", o, deletes, walls, reads)
+		if !slices.Equal(deletes, role) || !slices.Equal(walls, wall) {
+			t.Errorf("%+v: %v may delete nodes, held by %v", o, deletes, walls)
 		}
-		if !o.RemoveDonors {
+		if !o.DeleteTrialNodes {
 			continue
 		}
 		bound := as[rbacv1.ClusterRoleBinding](t, documents(t, o), "ClusterRoleBinding",
-			"kamino-engine-remove"+apart(stdcmp.Or(o.Namespace, v1alpha1.DefaultNamespace)))
-		if bound.RoleRef.Name != "kamino-engine-remove" || bound.Subjects[0].Name != "kamino-engine" {
+			"kamino-engine-trial-nodes"+apart(stdcmp.Or(o.Namespace, v1alpha1.DefaultNamespace)))
+		if bound.RoleRef.Name != "kamino-engine-trial-nodes" || bound.Subjects[0].Name != "kamino-engine" {
 			t.Errorf("%+v: bound is %+v", o, bound)
 		}
 	}

@@ -35,12 +35,15 @@ type grant struct {
 
 const nodeProfile = "node"
 
-// The policy for pools with a tag, and the policy for all pools.
-const byTags, untagged = "aws-policy-by-tags.json", "aws-policy.json"
+// The policy for pools with a tag, and the policy for all pools. The variants stopping also allow captures that stop their donor.
+const byTags, untagged, stopping = "aws-policy-by-tags", "aws-policy", "-in-place"
+
+// policies are all policies, and whether they allow captures in place.
+var policies = map[string]bool{byTags: false, untagged: false, byTags + stopping: true, untagged + stopping: true}
 
 func readGrant(t *testing.T, name string) (p grant) {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/reference/" + name)
+	text, err := os.ReadFile("../../docs/reference/" + name + ".json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,11 +112,13 @@ func (w *amazonGroup) enable() *amazonGroup {
 	return w
 }
 
-// chapter is a part of what Kamino does with a group.
+// chapter is a part of what Kamino does with a group. Only captures in place need the parts that stop a donor.
 type chapter struct {
 	name string
 	do   func(ctx context.Context, w *amazonGroup) error
 }
+
+var chaptersInPlace = []string{"protects and stops a donor", "returns the donor"}
 
 // repeat repeats a call until it is done, or until an error.
 func (w *amazonGroup) repeat(call func() (done bool, err error)) error {
@@ -126,8 +131,9 @@ func (w *amazonGroup) repeat(call func() (done bool, err error)) error {
 	return errors.New("it does not end")
 }
 
-// chapters are everything that Kamino does with a group: every request, each in the first chapter that needs the request.
-func chapters() []chapter {
+// chapters are everything that Kamino does with a group, with or without captures in place: every request, each in the first chapter
+// that needs the request.
+func chapters(stops bool) []chapter {
 	const version = "2026.03.14"
 	ref := cloud.FamilyVersion{Family: amazonLine, Version: version}
 	shot := func(name string, id cloud.InstanceID) cloud.SnapshotSpec {
@@ -141,7 +147,7 @@ func chapters() []chapter {
 		return cloud.WorkshopSpec{Pool: w.pool, Name: "it", Tags: ofCopy()}
 	}
 	snapshotID, copied := "", cloud.CopySpec{Name: "it", Tags: ofCopy()}
-	return []chapter{
+	all := []chapter{
 		{"reads a pool", func(ctx context.Context, w *amazonGroup) error {
 			_, err := w.recipes.Pool(ctx, w.pool)
 			_, err2 := w.recipes.PoolsOf(ctx, []cloud.NodeValues{{ProviderID: w.ids[0]}})
@@ -271,16 +277,9 @@ func chapters() []chapter {
 				return have.State == cloud.Complete, err
 			})
 		}},
-		{"grows the pool", func(ctx context.Context, w *amazonGroup) error { return w.recipes.SetCapacity(ctx, w.pool, 2, 3) }},
-		{"removes a donor", func(ctx context.Context, w *amazonGroup) error {
-			return w.repeat(func() (bool, error) {
-				state, err := w.recipes.EnsureRemoved(ctx, w.ids[1])
-				return state == cloud.Absent, err
-			})
-		}},
 		{"checks the next donor", func(ctx context.Context, w *amazonGroup) error {
 			found, err := w.disks.PreflightDisk(ctx, cloud.DiskSpec{FamilyVersion: cloud.FamilyVersion{Family: amazonLine,
-				Version: version + "02"}, Instance: w.ids[0]})
+				Version: version + "02"}, Instance: w.ids[0], Copies: !stops})
 			more, err2 := w.recipes.PreflightTrial(ctx, trial(w))
 			most, err3 := w.recipes.PreflightWorkshop(ctx, workshop(w))
 			for _, r := range slices.Concat(found, more, most) {
@@ -296,12 +295,13 @@ func chapters() []chapter {
 			return errors.Join(err, w.disks.DeleteImage(ctx, ref))
 		}},
 	}
+	return slices.DeleteFunc(all, func(c chapter) bool { return !stops && slices.Contains(chaptersInPlace, c.name) })
 }
 
 // play plays the chapters up to the first error, and returns the chapter of the error.
-func (w *amazonGroup) play() (string, error) {
+func (w *amazonGroup) play(stops bool) (string, error) {
 	w.server.ResetStats()
-	for _, c := range chapters() {
+	for _, c := range chapters(stops) {
 		if err := c.do(w.Context(), w); err != nil {
 			return c.name, err
 		}
@@ -328,11 +328,11 @@ var unasked = []string{"iam:GetRole"}
 // TestAWSPolicyAllows plays everything that Kamino does with each policy, and without each action of each statement. So a policy has what
 // Kamino needs, and nothing else.
 func TestAWSPolicyAllows(t *testing.T) {
-	for _, name := range []string{byTags, untagged} {
+	for name, stops := range policies {
 		t.Run(name, func(t *testing.T) {
 			p := readGrant(t, name)
 			w := newNarrow(t, nil, p).enable()
-			if at, err := w.play(); err != nil {
+			if at, err := w.play(stops); err != nil {
 				t.Fatalf("%s: %v", at, err)
 			}
 			for i, s := range p.Statement {
@@ -341,7 +341,7 @@ func TestAWSPolicyAllows(t *testing.T) {
 						continue
 					}
 					t.Run(fmt.Sprintf("without %s in %s", action, s["Sid"]), func(t *testing.T) {
-						at, err := newNarrow(t, nil, p.without(i, action)).enable().play()
+						at, err := newNarrow(t, nil, p.without(i, action)).enable().play(stops)
 						if err == nil || !strings.Contains(err.Error(), action) {
 							t.Errorf("no chapter needs the action: %s: %v", at, err)
 						}
@@ -353,13 +353,15 @@ func TestAWSPolicyAllows(t *testing.T) {
 	}
 }
 
-// onPools are the requests of TestAWSPolicyDenies that change a pool or its nodes.
-var onPools = []string{"hold", "return", "resize", "protect", "remove", "promote", "new version", "rebuild", "start", "stop"}
+// onPools are the requests of TestAWSPolicyDenies that change a recipe or rebuild a node, and onDonors those of captures in place.
+var onPools, onDonors = []string{"promote", "new version", "rebuild"}, []string{"hold", "return", "protect", "start", "stop"}
 
 // TestAWSPolicyDenies sends each request with an effect to resources without Kamino's tags, and with half of them. All are denied, and
-// nothing changes. The exceptions create something: they need no resource of another owner. The policy for all pools allows onPools.
+// nothing changes. The exceptions create something: they need no resource of another owner. The policies for all pools allow onPools, and
+// onDonors for captures in place. No policy resizes a group or removes its members.
 func TestAWSPolicyDenies(t *testing.T) {
-	for name, allowed := range map[string][]string{byTags: nil, untagged: onPools} {
+	for name := range policies {
+		allowed := map[string][]string{untagged: onPools, untagged + stopping: slices.Concat(onPools, onDonors)}[name]
 		t.Run(name, func(t *testing.T) { wantDenied(t, readGrant(t, name), allowed) })
 	}
 }
@@ -556,37 +558,53 @@ func tagAs(ctx context.Context, client *ec2.Client, id string, tags []ec2types.T
 	return err
 }
 
-// TestAWSPolicyCaptures checks that the engine captures a group with each policy by each method. Doctor reports no permission as missing.
-// The policy by tags refuses a group without the tag.
+// TestAWSPolicyCaptures checks that the engine captures a group with each policy by each method that the policy is for. Doctor reports no
+// other permission as missing. The policies by tags refuse a group without the tag. The other policies refuse a capture in place, and name
+// the missing variant.
 func TestAWSPolicyCaptures(t *testing.T) {
-	for _, test := range []struct {
-		name   string
-		method v1alpha1.CaptureMethod
-	}{{byTags, v1alpha1.MethodInPlace}, {byTags, v1alpha1.MethodCopy}, {untagged, v1alpha1.MethodInPlace}, {untagged, v1alpha1.MethodCopy}} {
-		t.Run(fmt.Sprint(test.name, " ", test.method), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				time.Sleep(time.Until(day.Add(-20 * time.Hour)))
-				w := newNarrow(t, newWire(), readGrant(t, test.name))
-				refusals, err := cloud.New(cloud.DisksOf(w.disks), cloud.RecipesOf(w.recipes)).Preflight(t.Context(), cloud.PreflightSpec{
-					Pool: w.pool, Instance: w.ids[0], Version: version, Copies: test.method == v1alpha1.MethodCopy})
-				w.must(err)
-				missing := slices.ContainsFunc(refusals, func(r cloud.Refusal) bool { return r.Reason == cloud.PermissionMissing })
-				if missing != (test.name == byTags) {
-					t.Errorf("a group without the tag: %+v", refusals)
-				}
-				w.enable()
-				time.Sleep(time.Until(day))
-				settings := v1alpha1.Settings{Trial: v1alpha1.TrialSettings{Mode: v1alpha1.TrialOff}, Donor: v1alpha1.DonorSettings{Method: test.method}}
-				settings.Generalize.Profile = v1alpha1.ProfileEKS
-				newCourse(w.stage()).play(t.Context(), version, settings)
-				all, err := w.recipes.Permissions(t.Context(), w.pool)
-				w.must(err)
-				for _, p := range all {
-					if !p.Allowed {
-						t.Errorf("doctor reports %s as missing", p.Action)
+	for name, stops := range policies {
+		for _, method := range []v1alpha1.CaptureMethod{v1alpha1.MethodInPlace, v1alpha1.MethodCopy} {
+			t.Run(fmt.Sprint(name, " ", method), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					time.Sleep(time.Until(day.Add(-20 * time.Hour)))
+					w := newNarrow(t, newWire(), readGrant(t, name))
+					copies, tagged := method == v1alpha1.MethodCopy, strings.HasPrefix(name, byTags)
+					missing := func() (remedies []string) {
+						refusals, err := cloud.New(cloud.DisksOf(w.disks), cloud.RecipesOf(w.recipes)).Preflight(t.Context(), cloud.PreflightSpec{
+							Pool: w.pool, Instance: w.ids[0], Version: version, Copies: copies})
+						w.must(err)
+						for _, r := range refusals {
+							if r.Reason == cloud.PermissionMissing {
+								remedies = append(remedies, r.Remedy)
+							}
+						}
+						return remedies
 					}
-				}
+					if found := missing(); (len(found) > 0) != (tagged || !stops && !copies) {
+						t.Errorf("a group without the tag: %+v", found)
+					}
+					w.enable()
+					time.Sleep(time.Until(day))
+					if !stops && !copies {
+						if found := missing(); len(found) != 6 || found[0] != found[5] || !strings.Contains(found[0], "--cloud aws --in-place") {
+							t.Errorf("a capture in place: %+v", found)
+						}
+						return
+					}
+					settings := v1alpha1.Settings{Trial: v1alpha1.TrialSettings{Mode: v1alpha1.TrialOff}, Donor: v1alpha1.DonorSettings{Method: method}}
+					settings.Generalize.Profile = v1alpha1.ProfileEKS
+					newCourse(w.stage()).play(t.Context(), version, settings)
+					all, err := w.recipes.Permissions(t.Context(), w.pool)
+					w.must(err)
+					more, err := w.disks.Permissions(t.Context(), amazonLine)
+					w.must(err)
+					for _, p := range append(all, more...) {
+						if p.Allowed == (p.For == cloud.ForInPlace && !stops) {
+							t.Errorf("doctor reports %s, for %q: %t", p.Action, p.For, p.Allowed)
+						}
+					}
+				})
 			})
-		})
+		}
 	}
 }

@@ -54,14 +54,22 @@ const (
 	instanceType = "m6i.large"
 	// NodeRole is the name of the role of instances in EKS pools.
 	NodeRole = "sandbox-nodes"
+	// NarrowKeyID is the access key of a user with the published policy without captures in place. Its secret is the account's.
+	NarrowKeyID = "AKIASANDBOXNARROWKEY"
 )
 
 // NewAWS opens AWS on the state in the directory.
 func NewAWS(c Config, o AWSOptions) (*AWS, error) {
 	account := c.Facts.AWS
+	policy, err := provider.Describe().Grant(false)
+	if err != nil {
+		return nil, err
+	}
+	narrow := strings.NewReplacer("ACCOUNT", account.ID, "ROLE-OF-THE-NODES", NodeRole, "role/ROLE-OF-KAMINO", "user/narrow").Replace(string(policy))
 	server, err := aws.New(aws.Config{
 		Dir: c.Dir, Clock: c.Clock, Fleet: c.Fleet, Account: account.ID, Region: account.Region,
-		Users: []aws.User{{Name: "kamino", KeyID: account.KeyID, Secret: account.Secret}},
+		Users: []aws.User{{Name: "kamino", KeyID: account.KeyID, Secret: account.Secret},
+			{Name: "narrow", KeyID: NarrowKeyID, Secret: account.Secret, Policy: narrow}},
 		Images: []aws.Platform{{ID: ubuntu, Name: "ubuntu/images/hvm-ssd/ubuntu-jammy-22.04-amd64-server-20241002", Owner: canonical,
 			Content: "ec2:canonical:ubuntu-jammy-22.04-amd64:20241002", RootDevice: "/dev/sda1", Size: 30},
 			{ID: eks, Name: "amazon-eks-node-al2023-x86_64-standard-1.37-v20251120", Owner: amazon, Content: "ec2:amazon:eks-al2023-x86_64-standard:20251120"}},

@@ -53,8 +53,11 @@ func Reservations(w io.Writer, format output.Format, report ReservationReport, n
 		}
 	}
 	for _, l := range report.Leftovers {
-		_, err := fmt.Fprintf(w, "Leftover of deleted prototype %s: %s %s. The controller deletes leftovers; without a controller, "+
-			"run `kamino return-node --leftovers`.\n", l.Prototype, l.Kind, l.Name)
+		then := "The controller deletes leftovers; without a controller, r"
+		if l.Kind == reservations.TrialNode { // which no controller of Kamino deletes
+			then = "R"
+		}
+		_, err := fmt.Fprintf(w, "Leftover of deleted prototype %s: %s %s. %sun `%s`.\n", l.Prototype, l.Kind, l.Name, then, l.Command())
 		if err != nil {
 			return err
 		}

@@ -13,14 +13,13 @@ var uses = cloud.ReadUses(actionsFile)
 
 // Actions with a check of their own.
 const (
-	// updateAction sets the group's version of the launch template, and growAction its size.
+	// updateAction sets the group's version of the launch template.
 	updateAction     = "autoscaling:UpdateAutoScalingGroup"
-	growAction       = "autoscaling:SetDesiredCapacity"
-	removeAction     = "autoscaling:TerminateInstanceInAutoScalingGroup"
 	newVersionAction = "ec2:CreateLaunchTemplateVersion"
 	launchAction     = "ec2:RunInstances"
 	stopAction       = "ec2:StopInstances"
 	startAction      = "ec2:StartInstances"
+	attributeAction  = "ec2:DescribeInstanceAttribute"
 	copyAction       = "ec2:CreateSnapshot"
 	registerAction   = "ec2:RegisterImage"
 	// uefiAction reads the UEFI variables of an instance, for example the keys of Secure Boot. RegisterImage does not copy them.
@@ -28,9 +27,6 @@ const (
 	passAction     = "iam:PassRole"
 	simulateAction = "iam:SimulatePrincipalPolicy"
 )
-
-// holdActions hold a donor that is stopped, and return it. A donor whose disk is copied in use is not held.
-var holdActions = []string{"autoscaling:EnterStandby", "autoscaling:ExitStandby", "autoscaling:SetInstanceProtection"}
 
 // dryRunActions are the actions of a capture on EC2 that a preflight can try with dry runs.
 var dryRunActions = []string{newVersionAction, launchAction, stopAction, startAction, copyAction, registerAction}

@@ -54,7 +54,7 @@ func deniedOfGroup(ctx context.Context, p *PoolProvider, ref group, r recipe, sp
 		found = append(found, permissionMissing(action, on))
 	}
 	wanted := slices.DeleteFunc(onGroup(p.capa), func(n need) bool {
-		return n.action == growAction || n.action == removeAction || spec.Copies && slices.Contains(holdActions, n.action)
+		return spec.Copies && n.Feature == cloud.ForInPlace
 	})
 	reader := permissionReader{p.account}
 	if all, err := reader.check(ctx, ref.region, string(ref.pool()), tagsOfGroup(r.group), wanted); err == nil {
@@ -154,8 +154,11 @@ func deniedDryRuns(attempts []dryRun, known map[string]decision, on fmt.Stringer
 }
 
 func permissionMissing(action string, on fmt.Stringer) cloud.Refusal {
-	return cloud.Refuse(cloud.PermissionMissing, fmt.Sprintf("the credential may not do %s on %s", action, on),
-		"allow the action in the credential's IAM policy")
+	remedy := "allow the action in the credential's IAM policy"
+	if slices.ContainsFunc(uses, func(u cloud.Use) bool { return u.Feature == cloud.ForInPlace && slices.Contains(u.Actions, action) }) {
+		remedy = cloud.InPlaceRemedy("aws")
+	}
+	return cloud.Refuse(cloud.PermissionMissing, fmt.Sprintf("the credential may not do %s on %s", action, on), remedy)
 }
 
 // isDryRunDenied reports whether AWS denied a dry run. Other refusals appear in the real call. An error means that AWS did

@@ -58,18 +58,20 @@ func ofEC2(kinds ...string) (arns []string) {
 	return arns
 }
 
-// policy returns the IAM policy for pools without tags. Users can leave out a feature: all statements that begin with its name.
-func policy(removal bool) ([]byte, error) {
+// policy returns the IAM policy for pools without tags, with or without captures in place. Users can leave out a feature: all
+// statements that begin with its name.
+func policy(inPlace bool) ([]byte, error) {
+	granted := uses.Granted(inPlace)
 	var all []statement
-	for _, u := range uses {
+	for _, u := range granted {
 		for _, s := range statementsOf(u) {
 			known := slices.ContainsFunc(all, func(have statement) bool { return have.Sid == s.Sid })
-			if !known && (removal || u.Statement != "RemoveDonors") {
+			if !known {
 				all = append(all, s)
 			}
 		}
 	}
-	return document(all, func(u cloud.Use, sid string) bool {
+	return document(granted, all, func(u cloud.Use, sid string) bool {
 		return slices.ContainsFunc(statementsOf(u), func(s statement) bool { return s.Sid == sid })
 	})
 }
@@ -89,11 +91,11 @@ func statementsOf(u cloud.Use) (all []statement) {
 	return []statement{{Sid: u.Statement, Resource: []string{cmp.Or(resource, anyResource)}}}
 }
 
-// PolicyByTags returns an IAM policy for changes only of groups, instances and launch templates with the tag kamino = enabled,
-// and of resources that Kamino created.
-func PolicyByTags() ([]byte, error) {
+// PolicyByTags returns an IAM policy with or without captures in place. It allows changes only of groups, instances and launch
+// templates with the tag kamino = enabled, and of resources that Kamino created.
+func PolicyByTags(inPlace bool) ([]byte, error) {
 	all := []string{anyResource}
-	return document(slices.Concat([]statement{
+	return document(uses.Granted(inPlace), slices.Concat([]statement{
 		{Sid: look, Resource: all},
 		{Sid: "TaggedPools", Resource: all, Condition: is("StringEquals", ofResource+"kamino", "enabled")},
 		// Not verified on AWS, permissions: the replacement of a root volume asks for the action on instance, task, volume and image.
@@ -105,11 +107,11 @@ func PolicyByTags() ([]byte, error) {
 	}), func(u cloud.Use, sid string) bool { return slices.Contains(u.ByTags, sid) })
 }
 
-// document fills the statements with their actions.
-func document(statements []statement, has func(u cloud.Use, sid string) bool) ([]byte, error) {
+// document fills the statements with the actions of the uses.
+func document(granted cloud.Uses, statements []statement, has func(u cloud.Use, sid string) bool) ([]byte, error) {
 	for i := range statements {
 		s := &statements[i]
-		s.Effect, s.Action = "Allow", uses.Actions(func(u cloud.Use) bool { return has(u, s.Sid) })
+		s.Effect, s.Action = "Allow", granted.Actions(func(u cloud.Use) bool { return has(u, s.Sid) })
 		slices.Sort(s.Action)
 	}
 	return json.MarshalIndent(struct {

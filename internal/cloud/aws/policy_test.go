@@ -11,12 +11,12 @@ import (
 // TestActionsAreDeclared: checks name declared actions only, and every statement of every use is in the policy.
 func TestActionsAreDeclared(t *testing.T) {
 	all := uses.Actions(func(cloud.Use) bool { return true })
-	for _, action := range append(slices.Concat(dryRunActions, holdActions), updateAction, growAction, removeAction, uefiAction, passAction, simulateAction) {
+	for _, action := range append(slices.Clone(dryRunActions), updateAction, attributeAction, uefiAction, passAction, simulateAction) {
 		if !slices.Contains(all, action) {
 			t.Errorf("actions.yaml lacks %s", action)
 		}
 	}
-	text, err := PolicyByTags()
+	text, err := PolicyByTags(true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +37,7 @@ func TestActionsAreDeclared(t *testing.T) {
 			}
 		}
 		if len(u.ByTags) == 0 || u.Statement == "" || u.Where != "" ||
-			!slices.Contains([]string{"", cloud.ForRemoval, cloud.ForTrialApart, cloud.ForConsole, cloud.ForCopy, "rebuilding nodes"}, u.Feature) {
+			!slices.Contains([]string{"", cloud.ForInPlace, cloud.ForTrialApart, cloud.ForConsole, cloud.ForCopy, "rebuilding nodes"}, u.Feature) {
 			t.Errorf("a use without a statement, or with an unknown feature: %+v", u)
 		}
 		for _, kind := range u.Kinds {

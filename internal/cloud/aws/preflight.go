@@ -62,6 +62,9 @@ func (p *ImageProvider) refusalsOfDonor(ctx context.Context, ref instance, m typ
 	found := refusalsOf(ref, m)
 	if !copies {
 		settings, err := p.settings(ctx, ref)
+		if cloud.Is(err, cloud.Denied) {
+			return append(found, permissionMissing(attributeAction, ref)), nil
+		}
 		return append(found, settings...), err
 	}
 	found = slices.DeleteFunc(found, func(r cloud.Refusal) bool { return r.Reason == cloud.StopTerminates })

@@ -33,7 +33,11 @@ func (p permissionReader) check(ctx context.Context, in, scope string, tags map[
 	var all []cloud.Permission
 	for _, n := range needs {
 		if is := decisions[n.action]; is != decisionUnknown {
-			all = append(all, cloud.Permission{Action: n.action, Scope: scope, Allowed: is == decisionAllowed, For: n.Feature})
+			one := cloud.Permission{Action: n.action, Scope: scope, Allowed: is == decisionAllowed, For: n.Feature}
+			if n.Feature == cloud.ForInPlace {
+				one.Remedy = cloud.InPlaceRemedy("aws")
+			}
+			all = append(all, one)
 		}
 	}
 	return all, err

@@ -2,8 +2,6 @@ package azure
 
 import (
 	_ "embed"
-	"slices"
-	"strings"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
@@ -40,17 +38,14 @@ func actionsFor(feature string, on ...string) []string {
 
 var (
 	recipeActions = actionsFor("", "pool")
-	// diskActions are actions of a capture on instances, disks and images, and vmActions the same for standalone VMs.
-	diskActions = actionsFor("", "instance", "image")
-	vmActions   = actionsFor("", "vm", "image")
-	// diskCopyActions and vmCopyActions are further actions of a capture by copy.
-	diskCopyActions = actionsFor(cloud.ForCopy, "instance", "image")
-	vmCopyActions   = actionsFor(cloud.ForCopy, "vm", "image")
+	// inPlaceActions are all actions that only captures in place need.
+	inPlaceActions = actionsFor(cloud.ForInPlace, "pool", "instance", "vm")
 )
 
-// withoutPower leaves out the actions that stop and start a donor. A donor whose disk is copied in use stays on.
-func withoutPower(actions []string) []string {
-	return slices.DeleteFunc(slices.Clone(actions), func(action string) bool {
-		return strings.HasSuffix(action, "/powerOff/action") || strings.HasSuffix(action, "/start/action")
-	})
+// diskActions returns the actions for a feature on instances, disks and images. Standalone VMs are outside of a scale set.
+func diskActions(feature string, standalone bool) []string {
+	if standalone {
+		return actionsFor(feature, "vm", "image")
+	}
+	return actionsFor(feature, "instance", "image")
 }

@@ -17,14 +17,6 @@ func withoutPool(m cloud.Instance, apart bool) cloud.Instance {
 	return m
 }
 
-// actionsOn returns the actions of a capture on an instance, disks and images.
-func (p *ImageProvider) actionsOn(ref instance) []string {
-	if p.externalPools && !ref.isStandalone() {
-		return diskActions
-	}
-	return actionsOf(p)
-}
-
 // InstancesOf reads many instances: a list per scale set without instance views, and a request per standalone VM. Missing
 // instances are left out.
 func (p *ImageProvider) InstancesOf(ctx context.Context, ids []cloud.InstanceID) (map[cloud.InstanceID]cloud.Instance, error) {

@@ -25,7 +25,7 @@ func TestActionsOnInstances(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		actions := p.actionsOn(ref)
+		actions := slices.Concat(diskActions("", ref.isStandalone()), diskActions(cloud.ForInPlace, ref.isStandalone()))
 		if !slices.Contains(actions, c.want) || slices.Contains(actions, c.lack) || !slices.Contains(actions, "Microsoft.Compute/disks/beginGetAccess/action") {
 			t.Errorf("%s: %v", name, actions)
 		}

@@ -36,8 +36,11 @@ func missing(s scaleSet, granted []grant, actions []string) *cloud.Refusal {
 	if len(lacks) == 0 {
 		return nil
 	}
-	refusal := cloud.Refuse(cloud.PermissionMissing, fmt.Sprintf("the credential may not do %s on %s", strings.Join(lacks, ", "), s.scope()),
-		"assign a role with the actions at that scope (a new role assignment needs some minutes)")
+	remedy := "assign a role with the actions at that scope (a new role assignment needs some minutes)"
+	if slices.ContainsFunc(lacks, func(action string) bool { return slices.Contains(inPlaceActions, action) }) {
+		remedy = cloud.InPlaceRemedy("azure")
+	}
+	refusal := cloud.Refuse(cloud.PermissionMissing, fmt.Sprintf("the credential may not do %s on %s", strings.Join(lacks, ", "), s.scope()), remedy)
 	return &refusal
 }
 

@@ -22,7 +22,7 @@ func (p *PoolProvider) Permissions(ctx context.Context, pool cloud.PoolID) ([]cl
 		return nil, err
 	}
 	var all []cloud.Permission
-	for _, feature := range []string{"", forRebuild, cloud.ForRemoval, cloud.ForTrialApart, cloud.ForConsole, cloud.ForCopy} {
+	for _, feature := range []string{"", forRebuild, cloud.ForTrialApart, cloud.ForConsole, cloud.ForCopy, cloud.ForInPlace} {
 		all = append(all, permissionsFor(s, granted, actionsFor(feature, "pool"), feature)...)
 	}
 	return append(all, joining...), nil
@@ -62,12 +62,14 @@ func (p *ImageProvider) Permissions(ctx context.Context, family cloud.ImageFamil
 	if err != nil {
 		return nil, err
 	}
-	all, copies := permissionsFor(s, granted, actionsOf(p), ""), diskCopyActions
+	var all []cloud.Permission
+	for _, feature := range []string{"", cloud.ForCopy, cloud.ForInPlace} {
+		all = append(all, permissionsFor(s, granted, diskActions(feature, p.externalPools), feature)...)
+	}
 	if p.externalPools {
-		copies = vmCopyActions
 		all = append(all, permissionsFor(s, granted, actionsFor(cloud.ForConsole, "vm"), cloud.ForConsole)...)
 	}
-	return append(all, permissionsFor(s, granted, copies, cloud.ForCopy)...), nil
+	return all, nil
 }
 
 // grants lists the credential's permissions in a resource group.
@@ -87,6 +89,9 @@ func permissionsFor(s scaleSet, granted []grant, actions []string, purpose strin
 	out := make([]cloud.Permission, len(actions))
 	for i, action := range actions {
 		out[i] = cloud.Permission{Action: action, Scope: s.scope(), Allowed: allowed(granted, action), For: purpose}
+		if purpose == cloud.ForInPlace {
+			out[i].Remedy = cloud.InPlaceRemedy("azure")
+		}
 	}
 	return out
 }

@@ -15,7 +15,7 @@ func TestPermissions(t *testing.T) {
 	a := newARM(t)
 	a.lists[fold(permissionsOf)] = []any{map[string]any{
 		"actions":    []any{"Microsoft.Compute/*"},
-		"notActions": []any{"Microsoft.Compute/snapshots/delete", "*/reimage/action", "*/virtualMachines/delete", "*/virtualMachineScaleSets/delete"},
+		"notActions": []any{"Microsoft.Compute/snapshots/delete", "*/reimage/action", "*/powerOff/action", "*/virtualMachineScaleSets/delete"},
 	}}
 	a.has(string(testPool), `{"properties": {"virtualMachineProfile": {"networkProfile": {"networkInterfaceConfigurations": [{"name": "nic", "properties": {
 		"networkSecurityGroup": {"id": "`+networks+`/networkSecurityGroups/nsg"},
@@ -27,7 +27,11 @@ func TestPermissions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(got) != len(actionsFor("", "pool", "instance", "image"))+len(actionsFor(forRebuild, "pool"))+len(actionsFor(cloud.ForCopy, "pool", "instance", "image"))+3+2 {
+	wanted := 4 // trials: deletion, console, subnet and security group
+	for _, feature := range []string{"", cloud.ForCopy, cloud.ForInPlace, forRebuild} {
+		wanted += len(actionsFor(feature, "pool", "instance", "image"))
+	}
+	if len(got) != wanted {
 		t.Errorf("%d permissions are listed", len(got))
 	}
 	var missing []cloud.Permission
@@ -45,7 +49,7 @@ func TestPermissions(t *testing.T) {
 	want := []cloud.Permission{
 		{Action: "Microsoft.Compute/snapshots/delete"}, {Action: actionsFor(cloud.ForCopy, "pool")[0], For: cloud.ForCopy},
 		{Action: actionsFor(cloud.ForTrialApart, "pool")[0], For: cloud.ForTrialApart},
-		{Action: actionsFor(cloud.ForRemoval, "pool")[0], For: cloud.ForRemoval},
+		{Action: "Microsoft.Compute/virtualMachineScaleSets/virtualMachines/powerOff/action", For: cloud.ForInPlace},
 		{Action: "Microsoft.Compute/virtualMachineScaleSets/virtualMachines/reimage/action", For: "kamino rollback --replace-nodes"},
 		{Action: joinSecurity, For: cloud.ForTrialApart},
 	}

@@ -3,6 +3,7 @@ package azure
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/arm"
@@ -23,7 +24,11 @@ func (p *PoolProvider) PreflightRecipe(ctx context.Context, spec cloud.Preflight
 		return nil, err
 	}
 	found := refusalsOfPool(s, model)
-	refusal, err := p.refusePermissions(ctx, s, recipeActions)
+	actions := recipeActions
+	if !spec.Copies {
+		actions = slices.Concat(actions, actionsFor(cloud.ForInPlace, "pool"))
+	}
+	refusal, err := p.refusePermissions(ctx, s, actions)
 	if err != nil {
 		return nil, err
 	}
@@ -107,15 +112,12 @@ func (l *preflight) has(reason string) bool {
 }
 
 func (l *preflight) permissions(ctx context.Context) error {
-	actions := l.provider.actionsOn(l.instance)
+	feature := cloud.ForInPlace
 	if l.copies {
-		copies := diskCopyActions
-		if l.instance.isStandalone() {
-			copies = vmCopyActions
-		}
-		actions = append(withoutPower(actions), copies...)
+		feature = cloud.ForCopy
 	}
-	refusal, err := l.provider.refusePermissions(ctx, l.version.scaleSet, actions)
+	standalone := l.instance.isStandalone()
+	refusal, err := l.provider.refusePermissions(ctx, l.version.scaleSet, slices.Concat(diskActions("", standalone), diskActions(feature, standalone)))
 	if refusal != nil {
 		l.found = append(l.found, *refusal)
 	}

@@ -52,14 +52,6 @@ func newImageProvider(a *account, externalPools bool) *ImageProvider {
 	return &ImageProvider{account: a, copier: copier{a, parse}, externalPools: externalPools}
 }
 
-// actionsOf returns the actions of a capture on instances, disks and images.
-func actionsOf(p *ImageProvider) []string {
-	if p.externalPools {
-		return vmActions
-	}
-	return diskActions
-}
-
 // PoolProvider handles scale sets and their models. PoolProvider is safe for concurrent use.
 type PoolProvider struct {
 	*account

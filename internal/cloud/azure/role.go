@@ -7,10 +7,11 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// role returns the smallest custom role for the resource group of the pools, as input for `az role definition create`.
+// role returns the smallest custom role for the resource group of the pools, with or without captures in place, as input for `az role
+// definition create`.
 // Replace the words in capitals.
-func role(removal bool) ([]byte, error) {
-	granted := uses.Actions(func(u cloud.Use) bool { return u.Where == "" && (removal || u.Feature != cloud.ForRemoval) })
+func role(inPlace bool) ([]byte, error) {
+	granted := uses.Granted(inPlace).Actions(func(u cloud.Use) bool { return u.Where == "" })
 	slices.Sort(granted)
 	return json.MarshalIndent(struct {
 		Name, Description string

@@ -90,7 +90,7 @@ func TestInstall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := manifest.Options{RemoveDonors: true}
+	o := manifest.Options{DeleteTrialNodes: true}
 	want, err := manifest.Installation(o)
 	if err != nil || len(want) < 20 {
 		t.Fatalf("%d objects, %v", len(want), err)

@@ -169,11 +169,14 @@ const (
 	Workshop = "workshop"
 	Copy     = "copy"
 	Lease    = "lease"
+	// TrialNode is the Node of a trial or a workshop that has ended. The cloud's controller deletes the Node, or Kamino with the right
+	// to do so (rbac.deleteTrialNodes), or a person.
+	TrialNode = "node"
 )
 
 // Leftover is an object of a capture whose Prototype is deleted or has ended.
 type Leftover struct {
-	// Kind is "pod", "order", "snapshot", "trial", "workshop", "copy" or "lease".
+	// Kind is "pod", "order", "snapshot", "trial", "workshop", "copy", "lease" or "node".
 	Kind string `json:"kind"`
 	// Name is namespace/name of a pod, order or Lease, the name of a trial, or the ID of a snapshot.
 	Name string `json:"name"`
@@ -182,8 +185,16 @@ type Leftover struct {
 	UID       types.UID `json:"uid"`
 	// Unmarked is true for a thing in the cloud without a tag of its cluster, as earlier versions of Kamino made.
 	Unmarked bool `json:"-"`
-	// Overdue: its tag says that even an active capture needs the thing no more.
+	// Overdue: its tag or its age says that even an active capture needs the thing no more.
 	Overdue bool `json:"-"`
+}
+
+// Command removes the leftover.
+func (l Leftover) Command() string {
+	if l.Kind == TrialNode {
+		return "kubectl delete node " + l.Name
+	}
+	return "kamino return-node --leftovers"
 }
 
 // Sort orders nodes by name.

@@ -17,8 +17,11 @@ const (
 
 // diskCalls and recipeCalls are the writes of a capture in order, by half.
 var (
-	diskCalls   = []string{opEnsureStopped, opEnsureSnapshot, opEnsureStarted, opEnsureImage, opTagImage, opDeleteSnapshot, opDeleteImage}
-	recipeCalls = []string{opProtect, opUnprotect, opSetRecipe}
+	diskCalls   = []string{opEnsureSnapshot, opEnsureImage, opTagImage, opDeleteSnapshot, opDeleteImage}
+	recipeCalls = []string{opSetRecipe}
+	// powerCalls and protectionCalls are for captures in place only.
+	powerCalls      = []string{opEnsureStopped, opEnsureStarted}
+	protectionCalls = []string{opProtect, opUnprotect}
 )
 
 // PreflightRecipe implements cloud.PoolProvider.
@@ -29,8 +32,8 @@ func (c *PoolProvider) PreflightRecipe(ctx context.Context, spec cloud.Preflight
 		return nil, err
 	}
 	calls := slices.Clone(recipeCalls)
-	if spec.Copies {
-		calls = []string{opSetRecipe}
+	if !spec.Copies {
+		calls = slices.Concat(protectionCalls, calls)
 	}
 	return slices.Concat(p.refusals, p.rollRefusals(), c.missingPermissions(calls, p.spec.Name)), nil
 }
@@ -60,7 +63,10 @@ func (c *ImageProvider) PreflightDisk(ctx context.Context, spec cloud.DiskSpec) 
 	if err != nil {
 		return nil, err
 	}
-	calls := slices.DeleteFunc(slices.Clone(diskCalls), func(op string) bool { return spec.Copies && (op == opEnsureStopped || op == opEnsureStarted) })
+	calls := slices.Clone(diskCalls)
+	if !spec.Copies {
+		calls = slices.Concat(powerCalls, calls)
+	}
 	refusals := slices.Concat(m.refusals, c.missingPermissions(calls, spec.Family.Name), c.usedUp())
 	if v != nil {
 		refusals = append(refusals, cloud.Refuse(ReasonVersionExists,
@@ -110,8 +116,9 @@ func (c *ImageProvider) Permissions(ctx context.Context, family cloud.ImageFamil
 	if err := c.admit(ctx, opPermissions, lineID(family)); err != nil {
 		return nil, err
 	}
-	return append(c.permissions(lineID(family), slices.Concat(diskCalls, diskLooks), ""),
-		c.permissions(lineID(family), []string{opEnsureAttached, opEnsureDetached, opEnsureCopySnapshot, opEndCopy}, cloud.ForCopy)...), nil
+	return slices.Concat(c.permissions(lineID(family), slices.Concat(diskCalls, diskLooks), ""),
+		c.permissions(lineID(family), powerCalls, cloud.ForInPlace),
+		c.permissions(lineID(family), []string{opEnsureAttached, opEnsureDetached, opEnsureCopySnapshot, opEndCopy}, cloud.ForCopy)), nil
 }
 
 // Permissions implements cloud.PoolProvider. An action is the name of a call.
@@ -124,7 +131,7 @@ func (c *PoolProvider) Permissions(ctx context.Context, id cloud.PoolID) ([]clou
 	list := c.permissions(string(p.id), slices.Concat(recipeCalls, recipeLooks), "")
 	return slices.Concat(list, c.permissions(string(p.id), []string{opEnsureRebuilt}, "kamino rollback --replace-nodes"),
 		c.permissions(string(p.id), []string{opEnsureTrial, opEndTrial}, cloud.ForTrialApart),
-		c.permissions(string(p.id), workshopCalls, cloud.ForCopy)), nil
+		c.permissions(string(p.id), workshopCalls, cloud.ForCopy), c.permissions(string(p.id), protectionCalls, cloud.ForInPlace)), nil
 }
 
 func (c *credential) permissions(scope string, calls []string, purpose string) []cloud.Permission {
