@@ -104,8 +104,8 @@ func TestCopiedDonorIsTerminated(t *testing.T) {
 func TestStandbyIsRefused(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, "standby", "profile=eks")
-	e.before("EnterStandby", func() { e.updateGroup(autoscaling.UpdateAutoScalingGroupInput{MinSize: sdk.Int32(3)}) })
-	e.CaptureWith(e.Donor, inPlace).ExpectExit(exitFailed, "min-size=3")
+	e.before("EnterStandby", func() { e.updateGroup(autoscaling.UpdateAutoScalingGroupInput{MinSize: sdk.Int32(2)}) })
+	e.CaptureWith(e.Donor, inPlace).ExpectExit(exitFailed, "min-size=2")
 	e.updateGroup(autoscaling.UpdateAutoScalingGroupInput{MinSize: sdk.Int32(1)})
 	e.assertWhole()
 }
