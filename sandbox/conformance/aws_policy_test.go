@@ -271,6 +271,13 @@ func chapters() []chapter {
 				return have.State == cloud.Complete, err
 			})
 		}},
+		{"grows the pool", func(ctx context.Context, w *amazonGroup) error { return w.recipes.SetCapacity(ctx, w.pool, 2, 3) }},
+		{"removes a donor", func(ctx context.Context, w *amazonGroup) error {
+			return w.repeat(func() (bool, error) {
+				state, err := w.recipes.EnsureRemoved(ctx, w.ids[1])
+				return state == cloud.Absent, err
+			})
+		}},
 		{"checks the next donor", func(ctx context.Context, w *amazonGroup) error {
 			found, err := w.disks.PreflightDisk(ctx, cloud.DiskSpec{FamilyVersion: cloud.FamilyVersion{Family: amazonLine,
 				Version: version + "02"}, Instance: w.ids[0]})
