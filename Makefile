@@ -10,8 +10,6 @@ GO  ?= go
 BIN := bin
 # The simulated cloud of the demos: azure or aws.
 CLOUD ?= azure
-# Source of the node of demo-pioneer: Take or Grow.
-NODE ?= Take
 
 # Static binaries on every build machine. No package here links C.
 export CGO_ENABLED := 0
@@ -59,7 +57,7 @@ demo: build ## Show a capture in a terminal: a pool, a donor, and a new node fro
 	@$(BIN)/kamino-sandbox demo --cloud $(CLOUD) --kamino $(BIN)/kamino
 
 .PHONY: demo-kubeadm
-demo-kubeadm: build ## Show a capture of kubeadm nodes, which join with their own credential: Kamino replaces the donor.
+demo-kubeadm: build ## Show a capture of kubeadm nodes, which join with their own credential.
 	@$(BIN)/kamino-sandbox demo --kubeadm --cloud $(CLOUD) --kamino $(BIN)/kamino
 
 .PHONY: demo-rollback
@@ -67,8 +65,8 @@ demo-rollback: build ## Show a bad image without a trial: new nodes fail to join
 	@$(BIN)/kamino-sandbox demo --rollback --cloud $(CLOUD) --kamino $(BIN)/kamino
 
 .PHONY: demo-pioneer
-demo-pioneer: build ## Show a pioneer: Kamino patches one node with apt and captures the node; no other node runs apt (Debian or Ubuntu; NODE=Grow: a new node).
-	@$(BIN)/kamino-sandbox demo --pioneer=$(NODE) --cloud $(CLOUD) --kamino $(BIN)/kamino
+demo-pioneer: build ## Show a pioneer: Kamino patches one node with apt and captures the node; no other node runs apt (Debian or Ubuntu).
+	@$(BIN)/kamino-sandbox demo --pioneer --cloud $(CLOUD) --kamino $(BIN)/kamino
 
 .PHONY: demo-clusterapi
 demo-clusterapi: build $(CLUSTERAPI) ## Show a capture of nodes from Cluster API's own controllers: a MachineDeployment on AWS.

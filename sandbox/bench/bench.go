@@ -17,7 +17,6 @@ import (
 
 	"github.com/kamino-dev/kamino/sandbox/azure"
 	"github.com/kamino-dev/kamino/sandbox/control"
-	"github.com/kamino-dev/kamino/sandbox/pool"
 	"github.com/kamino-dev/kamino/sandbox/region"
 	"github.com/kamino-dev/kamino/sandbox/requestlog"
 	"github.com/kamino-dev/kamino/sandbox/unverified"
@@ -54,10 +53,8 @@ const (
 	maxCPU      = 5
 	maxMemory   = 28 << 20
 	maxRequests = 38
-	// maxReturned and maxReplaced limit the whole captures of a donor that returns and of a replaced donor, in simulated
-	// time. 100 s of a capture belong to the cloud, and the pool grows for a replaced donor.
+	// maxReturned limits the whole capture of a donor that returns, in simulated time. 100 s of it belong to the cloud.
 	maxReturned = 160 * time.Second
-	maxReplaced = 180 * time.Second
 	// maxAway is for how long a donor may be out of service.
 	maxAway = 100 * time.Second
 	// original is the time out of service with the Python original, in the same sandbox. There, the stop of a stopped
@@ -90,9 +87,6 @@ func RunCapture(ctx context.Context, o Options) (r Report, err error) {
 	}
 	returned, err := o.measureReturn(ctx, w, donor, &r)
 	if err != nil {
-		return r, err
-	}
-	if err := o.measureReplacement(ctx, w, &r); err != nil {
 		return r, err
 	}
 	return r, o.measureTrial(ctx, w, donor, returned, &r)
@@ -165,26 +159,6 @@ func (o Options) measureReturn(ctx context.Context, w *world.World, donor contro
 	}
 	c.whole(r, "a capture whose donor returns", maxReturned)
 	return c, nil
-}
-
-// replacementPool has nodes that join with kubeadm. The pool is in the sandbox of the other captures.
-var replacementPool = pool.Spec{Name: "pool2", Nodes: 2, Max: 10, Profile: "bootstrap"}
-
-// measureReplacement captures a node of a second pool. The pool grows by a node first, and the cloud deletes the donor's instance.
-func (o Options) measureReplacement(ctx context.Context, w *world.World, r *Report) error {
-	if err := w.AddPool(ctx, replacementPool.Complete()); err != nil {
-		return err
-	}
-	donor := ""
-	for _, m := range w.Fleet().Machines() {
-		if replacementPool.Is(m.Pool) && (donor == "" || m.Node < donor) {
-			donor = m.Node
-		}
-	}
-	o.Say("capturing %s, a donor that does not return", donor)
-	c, err := o.capture(ctx, w, unverified.Capture(donor)...)
-	c.whole(r, "a capture with a removed donor, and a pool that grew before", maxReplaced)
-	return err
 }
 
 // captureWithReference runs a capture, and the yardstick meanwhile.

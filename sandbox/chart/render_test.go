@@ -28,7 +28,6 @@ import (
 	"k8s.io/client-go/dynamic/fake"
 	"sigs.k8s.io/yaml"
 
-	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cli"
 	"github.com/kamino-dev/kamino/internal/manifest"
 	"github.com/kamino-dev/kamino/internal/trial/probe"
@@ -164,8 +163,8 @@ func TestModes(t *testing.T) {
 			"Deployment", []string{"Job", "CronJob"}},
 		"cronjob": {Values{"mode": "cronjob"}, []string{"auto", "--namespace=kamino-system", "--log-format=text"}, "CronJob",
 			[]string{"Job", "Deployment", "Service"}},
-		"job for a node": {Values{"mode": "job", "job": Values{"node": "n1", "captureArgs": []any{"--new-nodes=2"}, "settings": Values{"keep": 5}}},
-			[]string{"capture", "n1", "--new-nodes=2", "--filename=/etc/kamino-settings/settings.yaml", "--log-format=text"}, "Job",
+		"job for a node": {Values{"mode": "job", "job": Values{"node": "n1", "captureArgs": []any{"--trial=Off"}, "settings": Values{"keep": 5}}},
+			[]string{"capture", "n1", "--trial=Off", "--filename=/etc/kamino-settings/settings.yaml", "--log-format=text"}, "Job",
 			[]string{"CronJob", "Deployment"}},
 		"job": {Values{"mode": "job"}, []string{"auto"}, "Job", []string{"CronJob", "Deployment"}},
 	} {
@@ -326,7 +325,6 @@ func TestBadValuesAreRefused(t *testing.T) {
 		"a port that is none":       {Values{"metrics": Values{"port": 0}}, "port"},
 		"a digest that is a tag":    {Values{"image": Values{"digest": "v1"}}, "digest"},
 		"not a number of replicas":  {Values{"controller": Values{"replicas": "two"}}, "replicas"},
-		"a key that is none":        {Values{"admission": Values{"carryOver": Values{"labels": []any{`a"]`}}}}, "labels"},
 		"an alert's age of no days": {Values{"metrics": Values{"rules": Values{"imageAgeDays": 0}}}, "imageAgeDays"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -338,22 +336,17 @@ func TestBadValuesAreRefused(t *testing.T) {
 	}
 }
 
-// TestPolicyOfNodeLabels: the chart and `kamino manifests` limit the writes of Nodes alike, with and without keys that are
-// carried over. Package manifest tests the policy of `kamino manifests` on a real API server.
+// TestPolicyOfNodeLabels: the chart and `kamino manifests` limit the writes of Nodes alike. Package manifest tests the policy of
+// `kamino manifests` on a real API server.
 func TestPolicyOfNodeLabels(t *testing.T) {
-	for _, keys := range []v1alpha1.CarryOver{{}, {Labels: []string{"team", "example.com/a"}, Taints: []string{"dedicated"}}} {
-		values := Values{"generalize": Values{"admissionPolicy": "always"}}
-		if len(keys.Labels) > 0 {
-			values["admission"] = Values{"carryOver": Values{"labels": []any{keys.Labels[0], keys.Labels[1]}, "taints": []any{keys.Taints[0]}}}
-		}
-		want, err := manifest.Installation(manifest.Options{CarryOver: keys})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, field := range []string{"variables", "validations"} {
-			if diff := cmp.Diff(policyOfNodeLabels(t, &Rendered{Objects: want}, field), policyOfNodeLabels(t, render(t, values), field)); diff != "" {
-				t.Errorf("%s (-manifest +chart):\n%s", field, diff)
-			}
+	want, err := manifest.Installation(manifest.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := Values{"generalize": Values{"admissionPolicy": "always"}}
+	for _, field := range []string{"variables", "validations"} {
+		if diff := cmp.Diff(policyOfNodeLabels(t, &Rendered{Objects: want}, field), policyOfNodeLabels(t, render(t, values), field)); diff != "" {
+			t.Errorf("%s (-manifest +chart):\n%s", field, diff)
 		}
 	}
 }
@@ -523,7 +516,7 @@ func TestJobName(t *testing.T) {
 	for name, values := range map[string]Values{
 		"a node":        {"job": Values{"node": "n1"}},
 		"another node":  {"job": Values{"node": "n2"}},
-		"a flag":        {"job": Values{"node": "n1", "captureArgs": []any{"--new-nodes=2"}}},
+		"a flag":        {"job": Values{"node": "n1", "captureArgs": []any{"--trial=Off"}}},
 		"settings":      {"job": Values{"node": "n1", "settings": Values{"keep": 5}}},
 		"more settings": {"job": Values{"node": "n1", "settings": Values{"keep": 6}}},
 		"an image":      {"job": Values{"node": "n1"}, "image": Values{"tag": "v2"}},

@@ -3,12 +3,10 @@ package cli
 import (
 	"fmt"
 	"os"
-	"slices"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/sandbox/demo"
 )
 
@@ -29,9 +27,6 @@ files and API objects of the new node. The exit code is 0 only if all checks pas
 			if o.ClusterAPI, err = capi.chosen(&o.Cloud); err != nil {
 				return err
 			}
-			if known := []v1alpha1.PioneerNode{"", v1alpha1.PioneerTake, v1alpha1.PioneerGrow}; !slices.Contains(known, o.Pioneer) {
-				return usageError{fmt.Errorf("--pioneer %q is unknown: use Take or Grow", o.Pioneer)}
-			}
 			if o.Kamino == "" {
 				return usageError{fmt.Errorf("no kamino binary next to %s: pass one with --kamino", o.Sandbox)}
 			}
@@ -41,11 +36,9 @@ files and API objects of the new node. The exit code is 0 only if all checks pas
 	}
 	command.Flags().StringVar(&o.Kamino, "kamino", o.Kamino, "path of the kamino binary")
 	command.Flags().Var(&o.Cloud, "cloud", "the simulated cloud: azure or aws (azure); on AWS, nodes join with the role of their instance")
-	command.Flags().BoolVar(&o.Kubeadm, "kubeadm", false, "show a pool of nodes that join with kubeadm, and a donor that is replaced")
+	command.Flags().BoolVar(&o.Kubeadm, "kubeadm", false, "show a pool of nodes that join with kubeadm")
 	command.Flags().BoolVar(&o.Rollback, "rollback", false, "show an untested bad version: its nodes do not join, and Kamino rolls the pool back")
-	command.Flags().StringVar((*string)(&o.Pioneer), "pioneer", "",
-		"show a node that Kamino patches with apt before the capture, and new nodes that never run apt: Take, for a node of the pool, or Grow, for a new node")
-	command.Flags().Lookup("pioneer").NoOptDefVal = string(v1alpha1.PioneerTake)
+	command.Flags().BoolVar(&o.Pioneer, "pioneer", false, "show a node that Kamino patches with apt before the capture, and new nodes that never run apt")
 	capi.bind(command.Flags())
 	command.MarkFlagsMutuallyExclusive("kubeadm", "rollback", "pioneer", "capi")
 	command.Flags().BoolVar(&o.Keep, "keep", false, "keep the directory of the sandbox")

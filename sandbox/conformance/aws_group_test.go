@@ -118,6 +118,14 @@ func (w *amazonGroup) harness() cloudtest.Harness {
 	}
 }
 
+// scale sets the size of the group, as an autoscaler does.
+func (w *amazonGroup) scale(size int32) {
+	w.Helper()
+	_, err := w.scaling.SetDesiredCapacity(w.Context(),
+		&autoscaling.SetDesiredCapacityInput{AutoScalingGroupName: sdk.String(awsGroup), DesiredCapacity: &size})
+	w.must(err)
+}
+
 // suspendReplacement stops the group's replacement of instances, because the suite stops instances without standby.
 func (w *amazonGroup) suspendReplacement() *amazonGroup {
 	w.Helper()

@@ -201,9 +201,7 @@ func TestAWSFullGroup(t *testing.T) {
 	}
 	w.must(w.recipes.ProtectFromScaleIn(t.Context(), w.ids[0], cloud.TokenUnprotected))
 	w.advance(time.Minute)
-	_, err = w.scaling.SetDesiredCapacity(t.Context(),
-		&autoscaling.SetDesiredCapacityInput{AutoScalingGroupName: sdk.String(awsGroup), DesiredCapacity: sdk.Int32(2)})
-	w.must(err)
+	w.scale(2)
 	w.advance(5 * time.Minute)
 	err = w.recipes.Unprotect(t.Context(), w.ids[0], cloud.TokenUnprotected)
 	if !cloud.Is(err, cloud.Conflict) || !strings.Contains(err.Error(), "raise its maximum by one") || !strings.Contains(err.Error(), "maximum size of 2") {

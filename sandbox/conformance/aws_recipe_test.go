@@ -225,7 +225,6 @@ func TestAWSHandOverToKops(t *testing.T) {
 	if versions := w.versions(); len(versions) != 1 {
 		t.Errorf("%v", versions)
 	}
-	w.must(w.recipes.SetCapacity(t.Context(), w.pool, 2, 3))
 	// kOps writes this.
 	_, err = w.raw.CreateLaunchTemplateVersion(t.Context(),
 		&ec2.CreateLaunchTemplateVersionInput{LaunchTemplateId: sdk.String(w.template), SourceVersion: sdk.String("1"),
@@ -329,9 +328,6 @@ func TestAWSRefuses(t *testing.T) {
 			if err := w.recipes.SetRecipe(t.Context(), change); !cloud.Is(err, cloud.Refused) {
 				t.Errorf("the recipe was set: %v", err)
 			}
-			if err := w.recipes.SetCapacity(t.Context(), w.pool, 2, 3); !cloud.Is(err, cloud.Refused) {
-				t.Errorf("the pool has grown: %v", err)
-			}
 			after := w.group()
 			before.Instances, after.Instances = nil, nil
 			wantSame(t, before, after)
@@ -356,9 +352,6 @@ func TestAWSRecognizesGroup(t *testing.T) {
 	w.must(err)
 	if _, err := w.recipes.Pool(t.Context(), w.pool); !cloud.Is(err, cloud.NotFound) {
 		t.Errorf("the pool is another one: %v", err)
-	}
-	if err := w.recipes.SetCapacity(t.Context(), w.pool, 2, 3); !cloud.Is(err, cloud.NotFound) {
-		t.Errorf("another pool has grown: %v", err)
 	}
 }
 

@@ -61,6 +61,13 @@ func (w *cloudEnv) change(method, path string, body any) {
 	w.must(answer.Body.Close())
 }
 
+// scale sets the size of the scale set with a foreign client, as an autoscaler does.
+func (w *cloudEnv) scale(size int) {
+	w.t.Helper()
+	w.settled()
+	w.change(http.MethodPatch, string(w.pool), map[string]any{"sku": map[string]any{"capacity": size}})
+}
+
 // setUpgrades sets the scale set's upgrade policy with a foreign client.
 func (w *cloudEnv) setUpgrades(automatic bool) {
 	w.t.Helper()

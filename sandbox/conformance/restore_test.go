@@ -15,9 +15,7 @@ import (
 func (w *cloudEnv) growPool() fleet.Spec {
 	w.t.Helper()
 	before := w.list()
-	w.until("grown", func() bool { // the scale set may still be changing
-		return w.p.SetCapacity(w.t.Context(), w.pool, int64(len(before)), int64(len(before)+1)) == nil
-	})
+	w.scale(len(before) + 1)
 	var specs []fleet.Spec
 	w.until("larger", func() bool {
 		specs = slices.DeleteFunc(w.cloud.Specs(), func(s fleet.Spec) bool { return slices.Contains(before, cloud.InstanceID(s.ProviderID)) })

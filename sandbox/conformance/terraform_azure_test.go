@@ -116,8 +116,7 @@ func TestTerraformOnAzure(t *testing.T) {
 			promotion, err := w.p.RecipeChange(t.Context(), w.ref(), false)
 			w.must(err)
 			w.must(w.p.SetRecipe(t.Context(), promotion))
-			w.settled()
-			w.must(w.p.SetCapacity(t.Context(), w.pool, 2, 3))
+			w.scale(3)
 			w.until("grown", func() bool { return len(w.list()) == 3 })
 			w.settled()
 			if h := historyOf(t, w.p, w.pool); h.Versions[0].Use != history.Current || len(h.Versions[0].Nodes) != 1 {

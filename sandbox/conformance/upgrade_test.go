@@ -10,7 +10,7 @@ import (
 	simulator "github.com/kamino-dev/kamino/sandbox/azure"
 )
 
-// writes returns all writes of recipe and size, each prepared before the policy changes.
+// writes returns all writes of the recipe, each prepared before the policy changes.
 func (w *cloudEnv) writes() map[string]func() error {
 	w.t.Helper()
 	disk := w.snapshot()
@@ -31,7 +31,6 @@ func (w *cloudEnv) writes() map[string]func() error {
 		"promotion":   func() error { return w.p.SetRecipe(w.t.Context(), promotion) },
 		"restoration": func() error { return w.p.SetRecipe(w.t.Context(), restoration) },
 		"rollback":    func() error { return w.p.SetRecipe(w.t.Context(), back) },
-		"growth":      func() error { return w.p.SetCapacity(w.t.Context(), w.pool, 2, 3) },
 	}
 }
 

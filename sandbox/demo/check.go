@@ -47,10 +47,10 @@ func (s *scenario) everythingIsChecked(ctx context.Context) error {
 	switch {
 	case s.Rollback:
 		checks = s.rollbackChecks()
-	case s.Pioneer != "":
+	case s.Pioneer:
 		checks = pioneerDemo{s}.pioneerChecks()
 	case s.joinsByKubeadm():
-		checks = s.replacementChecks()
+		checks = s.kubeadmChecks()
 	case s.joinsByRole():
 		checks = s.eksChecks()
 	}
@@ -169,14 +169,12 @@ func (s *scenario) imagesAreCached(context.Context) error {
 
 func (s *scenario) identityIsItsOwn(context.Context) error {
 	others := map[string]identity{"the donor at its capture": s.asDonor, s.generic.Node: s.generic.identity}
-	if !s.replacesDonor() {
-		donor, err := s.machineOf(s.donor)
-		if err != nil {
-			return err
-		}
-		if others["the donor now"], err = identify(donor.Disk); err != nil {
-			return err
-		}
+	donor, err := s.machineOf(s.donor)
+	if err != nil {
+		return err
+	}
+	if others["the donor now"], err = identify(donor.Disk); err != nil {
+		return err
 	}
 	for who, other := range others {
 		if shared := s.clone.identity.shared(other); len(shared) > 0 {

@@ -19,7 +19,7 @@ import (
 
 // copiesDonor: the donor stays in service, and a copy of its disk is cleaned on a workshop.
 func (s *scenario) copiesDonor() bool {
-	return s.Cloud == pool.AWS && s.Pioneer == "" && !s.Rollback
+	return (s.Cloud == pool.AWS || s.Kubeadm) && !s.Rollback
 }
 
 // servedBy are the running pods of a node by UID, with the restarts of their containers.

@@ -15,8 +15,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/kamino-dev/kamino/api/v1alpha1"
-
 	"github.com/kamino-dev/kamino/sandbox/azure"
 	"github.com/kamino-dev/kamino/sandbox/control"
 	"github.com/kamino-dev/kamino/sandbox/machine"
@@ -42,16 +40,15 @@ type Options struct {
 	Styled bool
 	// Cloud to simulate; empty means Azure.
 	Cloud pool.Cloud
-	// Kubeadm shows nodes that join with kubeadm, and a donor that is replaced.
+	// Kubeadm shows nodes that join with kubeadm.
 	Kubeadm bool
 	// ClusterAPI is the directory of Cluster API's binaries, for the demo of a pool that Cluster API builds on AWS;
 	// empty for other demos.
 	ClusterAPI string
 	// Rollback shows a bad version without a trial: its nodes do not join, and Kamino rolls the pool back.
 	Rollback bool
-	// Pioneer shows a node that Kamino patches with apt before the capture, and new nodes that never run apt. The value is the
-	// source of the node; empty for other demos.
-	Pioneer v1alpha1.PioneerNode
+	// Pioneer shows a node that Kamino patches with apt before the capture, and new nodes that never run apt.
+	Pioneer bool
 	// Keep leaves the directory.
 	Keep bool
 }
@@ -116,10 +113,10 @@ func Run(ctx context.Context, o Options) (err error) {
 	switch {
 	case o.Rollback:
 		steps = s.rollbackSteps()
-	case s.Pioneer != "":
+	case s.Pioneer:
 		steps = pioneerDemo{s}.pioneerSteps()
 	case s.joinsByKubeadm():
-		steps = s.replacementSteps()
+		steps = s.kubeadmSteps()
 	}
 	for _, step := range steps {
 		s.print.step(step.title)
@@ -141,11 +138,8 @@ func (s *scenario) joinsByRole() bool {
 
 // joinsByKubeadm: nodes join with kubeadm. apt is on nodes of kubeadm alone on AWS.
 func (s *scenario) joinsByKubeadm() bool {
-	return s.Kubeadm || s.ClusterAPI != "" || s.Pioneer != "" && s.Cloud == pool.AWS
+	return s.Kubeadm || s.ClusterAPI != "" || s.Pioneer && s.Cloud == pool.AWS
 }
-
-// replacesDonor: the donor is replaced.
-func (s *scenario) replacesDonor() bool { return s.joinsByKubeadm() && !s.copiesDonor() }
 
 type step struct {
 	title string

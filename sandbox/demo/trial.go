@@ -15,23 +15,30 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/trial"
 	"github.com/kamino-dev/kamino/sandbox/pool"
-	"github.com/kamino-dev/kamino/sandbox/unverified"
 )
 
 // soak of the demo's trial and of the pioneer: a longer one would show nothing more.
 const soak = "3s"
 
-// order is the command line of the capture. On Azure, the demo with kubeadm nodes has no trial.
+// order is the command line of the capture. On Azure, kubeadm nodes next to the pool join by its customData, which Azure never returns.
 func (s *scenario) order() ([]string, error) {
-	if s.replacesDonor() && s.Cloud == pool.Azure {
-		return unverified.Capture(s.donor), nil
-	}
 	settings := filepath.Join(s.dir, "settings.yaml")
 	content := "settings: {trial: {mode: " + string(v1alpha1.TrialApart) + ", soak: " + soak + "}}\n"
 	order := []string{"capture", s.donor, "-f", settings}
-	if s.Pioneer != "" {
+	if s.Pioneer {
 		content += "pioneer: {soak: " + soak + "}\n"
-		order = append(order, "--pioneer="+string(s.Pioneer))
+		order = append(order, "--pioneer")
+	}
+	if s.Kubeadm && s.Cloud == pool.Azure {
+		spec, err := s.specOf(s.before[s.donor].ID)
+		if err != nil {
+			return nil, err
+		}
+		file := filepath.Join(s.dir, "cloud-init.yaml")
+		if err := os.WriteFile(file, spec.CustomData, 0o600); err != nil {
+			return nil, err
+		}
+		order = append(order, "--method", string(v1alpha1.MethodCopy), "--custom-data", file)
 	}
 	return order, os.WriteFile(settings, []byte(content), 0o600)
 }

@@ -66,20 +66,6 @@ func (e *Env) AssertCopied(before PoolState, donor string) {
 	e.AssertNothingLeft()
 }
 
-// AssertReplaced asserts a successful capture of a donor that is replaced. The recipe names an image with the donor's
-// disk. The donor is gone, and new nodes fill the pool up to the size.
-func (e *Env) AssertReplaced(before PoolState, donor string, size int) {
-	e.Helper()
-	p := e.AssertSucceeded(donor)
-	if d := p.Status.Donor; d == nil || d.State != v1alpha1.DonorRemoved || d.ReleasedAt == nil {
-		e.Errorf("Prototype %s has the donor %+v", p.Name, d)
-	}
-	want, now := before.Clone(), e.CloudPool()
-	want.Image, want.Extensions, want.ScaleSet = now.Image, slices.Sorted(slices.Values(now.Extensions)), e.scaleSet()
-	want.Versions = append(slices.Clone(before.Versions), p.Spec.Version+" complete")
-	e.AssertRemoved(want, donor, size)
-}
-
 // AssertSucceeded asserts that the pool's only capture has succeeded, and that the recipe names its version.
 func (e *Env) AssertSucceeded(donor string) *v1alpha1.Prototype {
 	e.Helper()
@@ -91,33 +77,6 @@ func (e *Env) AssertSucceeded(donor string) *v1alpha1.Prototype {
 		e.Errorf("pool %s builds its next nodes from version %q, want %s", e.Pool, next, p.Spec.Version)
 	}
 	return p
-}
-
-// AssertRemoved asserts that a donor is gone with its instance and disk. New nodes fill the pool up to the size and
-// serve, and the other nodes are unchanged.
-func (e *Env) AssertRemoved(before PoolState, donor string, size int) {
-	e.Helper()
-	e.AssertNodeGone(donor)
-	want := before.WithoutNode(donor)
-	want.Capacity = int64(size)
-	var added []string
-	e.Eventually(fmt.Sprintf("it has %d nodes, of which the old ones are as they were", size), func() (bool, string) {
-		now := e.State()
-		nodes := len(now.Nodes)
-		added = nil
-		for name := range now.Boots {
-			if _, old := want.Boots[name]; !old {
-				added = append(added, name)
-				now = now.WithoutNode(name)
-			}
-		}
-		diff := cmp.Diff(want, now)
-		return diff == "" && nodes == size, fmt.Sprintf("%d nodes; (-want +got):\n%s", nodes, diff)
-	})
-	for _, name := range added {
-		e.AssertServes(name)
-	}
-	e.AssertEnded()
 }
 
 // AssertNodeGone waits until a node is gone, with its instance and disk.

@@ -22,7 +22,7 @@ type Request struct {
 var (
 	CreatePrototype = Request{Server: APIServer, Pattern: `^POST .*/prototypes$`}
 	CreateSnapshot  = Request{Server: Cloud, Pattern: `^PUT .*/snapshots/|^CreateSnapshot$`}
-	RemoveInstance  = Request{Server: Cloud, Pattern: `^DELETE .*/virtualMachines/[^/]+$|^TerminateInstance`}
+	CreateDisk      = Request{Server: Cloud, Pattern: `^PUT .*/disks/|^CreateVolume$`}
 	CreateVersion   = Request{Server: Cloud, Pattern: `^PUT .*/versions/|^RegisterImage$`}
 )
 

@@ -79,18 +79,6 @@ func (s PoolState) Clone() PoolState {
 	return s
 }
 
-// WithoutNode returns the state without a node.
-func (s PoolState) WithoutNode(name string) PoolState {
-	s = s.Clone()
-	delete(s.Nodes, name)
-	delete(s.Boots, name)
-	s.Ready = slices.DeleteFunc(s.Ready, func(ready string) bool { return ready == name })
-	if len(s.Ready) == 0 {
-		s.Ready = nil
-	}
-	return s
-}
-
 func (e *Env) snapshots() (names []string) {
 	e.Helper()
 	all, err := e.Sandbox.Snapshots(e.Context())

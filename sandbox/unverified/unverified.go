@@ -1,12 +1,12 @@
-// Package unverified returns the flags and settings for captures without a trial (mode Off), and for single captures also in place:
-// the default depends on the cloud. Tests, demos and measurements with another subject use the package.
+// Package unverified returns the flags and settings for captures without a trial (mode Off), and with the method that Kamino chooses.
+// Tests, demos and measurements with another subject use the package.
 package unverified
 
 import "github.com/kamino-dev/kamino/api/v1alpha1"
 
 // Capture returns the arguments with which the kamino command captures a node, followed by more flags.
 func Capture(node string, flags ...string) []string {
-	return append([]string{"capture", node, "--trial", string(v1alpha1.TrialOff), "--method", string(v1alpha1.MethodInPlace)}, flags...)
+	return append([]string{"capture", node, "--trial", string(v1alpha1.TrialOff)}, flags...)
 }
 
 // Settings are a policy's settings in YAML, next to others. `Off` without quotes would be a boolean.

@@ -21,7 +21,7 @@ func TestSecondVolume(t *testing.T) {
 	e := newEnv(t, "disks", "profile=eks")
 	serial := e.attachVolume(e.Machines[0])
 	e.Must(disk.Mount(e.Machines[0].Disk, serial, "/var/lib/containerd"))
-	e.Capture(e.Donor, "--method", "Copy").ExpectExit(exitRefused, "/var/lib/containerd is on another disk", "capture the node in place")
+	e.Capture(e.Donor).ExpectExit(exitRefused, "/var/lib/containerd is on another disk", "capture the node in place")
 	e.AssertServes(e.Donor)
 	e.AssertNothingLeft()
 	if all := e.launchedByKamino(); len(all) > 0 {
@@ -32,7 +32,7 @@ func TestSecondVolume(t *testing.T) {
 	e.Must(disk.Mount(other.Disk, e.attachVolume(other), "/var/lib/kubelet/pods/uid/volumes/kubernetes.io~csi/pv/mount"))
 	var launched []string
 	e.before("AttachVolume", func() { launched = e.launchedByKamino() })
-	e.Capture(other.Node, "--method", "Copy").ExpectExit(0, "stayed in service")
+	e.Capture(other.Node).ExpectExit(0, "stayed in service")
 	if len(launched) != 1 {
 		t.Errorf("the workshops are %v, so the first part shows nothing", launched)
 	}

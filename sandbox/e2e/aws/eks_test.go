@@ -18,7 +18,7 @@ func TestEKSDonorServes(t *testing.T) {
 	for round := range 2 {
 		before, state := e.Node(donor.Node), e.State()
 		version := fmt.Sprintf("%s%02d", time.Now().UTC().Format("2006.01.02"), round+2)
-		e.Capture(donor.Node, "--version", version, "--method", "Copy").ExpectExit(0, "stayed in service")
+		e.Capture(donor.Node, "--version", version).ExpectExit(0, "stayed in service")
 		e.AssertCopied(state, donor.Node)
 		if next := e.NextVersion(); next != version {
 			t.Errorf("the group builds from version %q, want %s", next, version)

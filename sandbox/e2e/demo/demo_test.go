@@ -24,18 +24,15 @@ func TestRollback(t *testing.T) {
 	}
 }
 
-// TestPioneer: real apt patches the pioneer from a signed repository, on both clouds, and as a new node.
+// TestPioneer: real apt patches the pioneer from a signed repository. It is captured in place on Azure, and copied on AWS.
 func TestPioneer(t *testing.T) {
-	for _, test := range []struct{ cloud, node, donor string }{
-		{"azure", "Take", "ok  the pioneer is back in service"},
-		{"aws", "Take", "ok  the donor is gone, with its instance"},
-		{"azure", "Grow", "ok  the pioneer was a new node, and all nodes of the pool serve"},
-	} {
-		t.Run(test.cloud+" "+test.node, func(t *testing.T) {
+	for _, cloud := range []string{"azure", "aws"} {
+		t.Run(cloud, func(t *testing.T) {
 			t.Parallel()
-			sandbox.Demo(t, sandbox.Kamino, "--pioneer="+test.node, "--cloud", test.cloud).AssertPassed(
+			sandbox.Demo(t, sandbox.Kamino, "--pioneer", "--cloud", cloud).AssertPassed(
 				"libssl3 3.0.2-0ubuntu1.16 fixes CVE-2026-0001", "ok  the version has the patch level of the signed report",
-				"ok  the next nodes were built from the version, and were patched", "ok  no other node ran apt", "pool of 500 nodes", test.donor,
+				"ok  the next nodes were built from the version, and were patched", "ok  no other node ran apt", "pool of 500 nodes",
+				"ok  the pioneer is back in service",
 			)
 		})
 	}

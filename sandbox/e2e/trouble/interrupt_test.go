@@ -1,6 +1,8 @@
 package trouble
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -41,19 +43,22 @@ func TestKilledAndTheLeaseRunsOut(t *testing.T) {
 	e.AssertCaptured(e.Before, e.Donor)
 }
 
-// TestKilledAndResumed: three commands capture a donor that does not return. The first is killed during the
-// snapshot, the second during the removal of the instance.
+// TestKilledAndResumed: three commands capture by a copy. The first is killed when the copy is a disk, the second during the publishing.
 func TestKilledAndResumed(t *testing.T) {
 	t.Parallel()
 	e := sandbox.NewEnv(t, "name=sigkill,nodes=2,profile=bootstrap")
-	args := sandboxtest.CaptureArgs(t, e.Donor, "--profile=bootstrap")
-	for _, request := range []sandboxtest.Request{sandboxtest.CreateSnapshot, sandboxtest.RemoveInstance} {
+	file := filepath.Join(t.TempDir(), "cloud-init.yaml")
+	e.Must(os.WriteFile(file, specOf(e, e.Donor).CustomData, 0o600))
+	args := sandboxtest.CaptureArgs(t, e.Donor, "--method", string(v1alpha1.MethodCopy), "--custom-data", file)
+	for _, request := range []sandboxtest.Request{sandboxtest.CreateDisk, sandboxtest.CreateVersion} {
 		killAt(e, request, args...)
 	}
 	e.Start(args...).ExpectExit(0)
-	e.AssertReplaced(e.Before, e.Donor, 2)
-	if snapshots, removals := e.CountWrites("snapshot put"), e.CountWrites("instance delete"); snapshots != 1 || removals != 1 {
-		t.Errorf("%d snapshots were made and %d instances removed: %v", snapshots, removals, e.Writes())
+	e.AssertCopied(e.Before, e.Donor)
+	for write, want := range map[string]int{"snapshot put": 2, "disk put": 1, "version put": 1} { // the copy, and the cleaned copy
+		if n := e.CountWrites(write); n != want {
+			t.Errorf("there were %d writes %q, want %d: %v", n, write, want, e.Writes())
+		}
 	}
 }
 

@@ -91,8 +91,8 @@ func serveAPI(t *testing.T, address string) *apiServer {
 	return s
 }
 
-// order creates an order for a donor in this boot, with a profile and the donor's future.
-func (s *apiServer) order(t *testing.T, node string, profile v1alpha1.Profile, afterwards v1alpha1.AfterCapture, bootID string) {
+// order creates an order for a donor in this boot, with a profile.
+func (s *apiServer) order(t *testing.T, node string, profile v1alpha1.Profile, bootID string) {
 	t.Helper()
 	private, public, err := v1alpha1.NewOrderKey()
 	if err != nil {
@@ -106,7 +106,7 @@ func (s *apiServer) order(t *testing.T, node string, profile v1alpha1.Profile, a
 		ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.DefaultNamespace, Name: orderName, UID: orderUID},
 		Spec: v1alpha1.NodeOrderSpec{
 			Holder: v1alpha1.Holder{Name: prototype, UID: prototypeUID}, NodeName: node, Method: v1alpha1.InPlace, Token: bootID, PodName: orderName,
-			AfterCapture: afterwards, Generalize: v1alpha1.GeneralizeSettings{Profile: profile}, Key: public,
+			Generalize: v1alpha1.GeneralizeSettings{Profile: profile}, Key: public,
 		},
 	}
 }

@@ -83,7 +83,7 @@ func TestBootChain(t *testing.T) {
 	}
 	discard(t, lived)
 
-	l.api.order(t, donor.name, v1alpha1.ProfileStatic, "", bootID)
+	l.api.order(t, donor.name, v1alpha1.ProfileStatic, bootID)
 	out, err := l.live(t, donor, "static", bootID)
 	t.Logf("kamino-node generalize --live: %v\n%s", err, out)
 	testTrimmed(t, out)

@@ -89,7 +89,7 @@ func TestKubeadmMachines(t *testing.T) {
 func (l *lab) testNotLive(t *testing.T, donor *machine) {
 	t.Helper()
 	bootID := donor.sh(t, "cat /proc/sys/kernel/random/boot_id")
-	l.api.order(t, donor.name, v1alpha1.ProfileBootstrap, "", bootID)
+	l.api.order(t, donor.name, v1alpha1.ProfileBootstrap, bootID)
 	out, err := l.live(t, donor, "bootstrap", bootID)
 	if code(err) != 3 || !strings.Contains(out, "cannot join again") || !strings.Contains(out, "nothing was changed") {
 		t.Errorf("the bootstrap profile was not refused on a node in service: %v\n%s", err, out)
@@ -120,11 +120,16 @@ func (l *lab) generalizeOff(t *testing.T, image string) (planted *plants, lived 
 		planted.test(t, root)
 		testManifest(t, root)
 	})
-	// A new mount is necessary for the trim. A file system trims blocks only after its journal commits them as
-	// free, and keeps preallocated blocks until the unmount.
+	trimDisk(t, image)
+	return planted, lived
+}
+
+// trimDisk trims the free blocks of a disk. A new mount is necessary for the trim. A file system trims blocks only after its journal
+// commits them as free, and keeps preallocated blocks until the unmount.
+func trimDisk(t *testing.T, image string) {
+	t.Helper()
 	mounted(t, image, func(root string) { run(t, "fstrim", root) })
 	run(t, "e2fsck", "-fn", image)
-	return planted, lived
 }
 
 // testJoined compares the API server's records of a clone, its donor and its sibling. The clone has joined once

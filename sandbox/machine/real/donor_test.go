@@ -164,7 +164,7 @@ func testTrimmed(t *testing.T, out string) {
 func (l *lab) generalizeLive(t *testing.T, m *machine, extra ...string) {
 	t.Helper()
 	bootID := m.sh(t, "cat /proc/sys/kernel/random/boot_id")
-	l.api.order(t, m.name, v1alpha1.ProfileStatic, "", bootID)
+	l.api.order(t, m.name, v1alpha1.ProfileStatic, bootID)
 	if out, err := l.live(t, m, "static", "11111111-2222-4333-8444-555555555555"); err == nil || !strings.Contains(out, "nothing was changed") {
 		t.Fatalf("an order for another boot was not refused: %v\n%s", err, out)
 	}

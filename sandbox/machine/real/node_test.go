@@ -16,8 +16,8 @@ import (
 )
 
 // TestNodes follows generations of real nodes: released kubelet, kubeadm, containerd, runc and CNI plugins, a real
-// control plane, and a registry that records each request. The donor joins, is used, patched, rebooted and captured
-// in place without return. Secrets of pods are in every place of a node. No fragment may be left on the disk. The
+// control plane, and a registry that records each request. The donor joins, is used, patched and rebooted, and a copy
+// of its disk is generalized. Secrets of pods are in every place of a node. No fragment may be left on the copy. The
 // clones must join automatically as separate nodes and run the workload from their images, while a generic machine
 // pulls the image.
 func TestNodes(t *testing.T) {
@@ -47,7 +47,7 @@ func TestNodes(t *testing.T) {
 	was := c.nodeIdentity(t, donor)
 	served := donor.snapshot(t, c.imageOf("served"))
 	prototype := c.captureNode(t, donor)
-	c.lap("the donor is generalized in place, its power cut, its disk copied")
+	c.lap("the donor's power is cut, and a copy of its disk generalized")
 
 	t.Run("disk", func(t *testing.T) { c.testNodeDisk(t, n, served, prototype, was) })
 	c.lap("its disk is searched")

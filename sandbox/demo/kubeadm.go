@@ -10,10 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/sandbox/fleet"
 	"github.com/kamino-dev/kamino/sandbox/machine/disk"
 	"github.com/kamino-dev/kamino/sandbox/machine/kubeadm"
@@ -21,7 +17,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/world"
 )
 
-// The demo with a pool whose nodes join with kubeadm, or by Cluster API. The donor is replaced.
+// The demo with a pool whose nodes join with kubeadm, or by Cluster API. The donor serves, and its disk is copied.
 
 // kubeadmPool is the pool of the demo.
 func kubeadmPool() pool.Spec {
@@ -30,45 +26,34 @@ func kubeadmPool() pool.Spec {
 	return spec
 }
 
-func (s *scenario) replacementSteps() []step {
+func (s *scenario) kubeadmSteps() []step {
 	builds := "A cluster starts; its nodes join with `kubeadm join`"
 	if s.ClusterAPI != "" {
 		builds = "A cluster starts; Cluster API builds its nodes: a MachineDeployment with OnDelete and the kubeadm provider"
-	}
-	title := "kamino captures the patched node; a replacement is Ready before the donor goes"
-	if s.copiesDonor() {
-		title = s.captureTitle()
 	}
 	return []step{
 		{builds, s.clusterComesUp},
 		{"A workload runs on the cluster", s.workloadRuns},
 		{"The pool grows by a node from the generic image", s.growsSlowly},
 		{"A node is patched and rebooted", s.nodeIsPatched},
-		{title, s.nodeIsCaptured},
+		{s.captureTitle(), s.nodeIsCaptured},
 		{"The pool grows by a node from the prototype", s.growsFast},
 		{"Checks", s.everythingIsChecked},
-		{"Both nodes, side by side", s.compareReplacement},
+		{"Both nodes, side by side", s.compareKubeadm},
 	}
 }
 
-func (s *scenario) replacementChecks() []check {
+func (s *scenario) kubeadmChecks() []check {
 	recipe, isKept := "the recipe still lets nodes join: the same customData, the same extensions, another image", s.recipeIsKept
-	donor := check{"the donor is gone, with its instance, its disk and its Node", s.donorIsGone}
-	if s.copiesDonor() {
-		donor = check{served, s.donorServed}
-	}
-	var tried []check
 	if s.Cloud == pool.AWS {
 		recipe = "the recipe still lets nodes join: the same user data, another image"
-		tried = []check{
-			{"the trial of the image passed on a node next to the pool, with all checks", s.trialPassed},
-			{"the trial node is gone, with its machine", s.trialNodeIsGone},
-		}
 	}
 	if s.ClusterAPI != "" {
 		recipe, isKept = "the MachineDeployment names a copy of the template with another image, and the same bootstrap configuration", s.templateIsCopied
 	}
-	return append(tried, []check{
+	return []check{
+		{"the trial of the image passed on a node next to the pool, with all checks", s.trialPassed},
+		{"the trial node is gone, with its machine", s.trialNodeIsGone},
 		{"the new node is Ready and was built from the prototype", s.builtFromPrototype},
 		{"the new node joined with kubeadm, with a certificate of its own that the cluster signed", s.joinedByItself},
 		{recipe, isKept},
@@ -76,12 +61,12 @@ func (s *scenario) replacementChecks() []check {
 		{"the new node has the donor's patched packages and kernel, without a patch or a reboot", s.patchedWithoutPatching},
 		{"the new node and its donor have different identities: machine-id, host name, ssh key, certificate, credential", s.identityIsItsOwn},
 		{"no two machines have collided", s.nothingCollided},
-		donor,
+		{served, s.donorServed},
 		{"the pool has the wanted number of nodes, and all nodes serve", s.poolIsWhole},
 		{"the other nodes are unchanged", s.othersUntouched},
 		{"the cloud rebuilt no running node", s.noNodeUpgraded},
 		{"no snapshot, pod or lock is left", s.noLeftovers},
-	}...)
+	}
 }
 
 // specOf is the spec from which the cloud built a machine, with the secret parts.
@@ -144,28 +129,7 @@ func (s *scenario) nothingInstalled(ctx context.Context) error {
 	return s.imagesAreCached(ctx)
 }
 
-func (s *scenario) donorIsGone(ctx context.Context) error {
-	_, err := s.world.Kube().CoreV1().Nodes().Get(ctx, s.donor, metav1.GetOptions{})
-	switch {
-	case err == nil:
-		return errors.New("the Node still exists")
-	case !apierrors.IsNotFound(err):
-		return err
-	}
-	if _, err := s.machineOf(s.donor); err == nil {
-		return errors.New("the machine still runs")
-	}
-	if _, err := os.Stat(s.before[s.donor].Disk); err == nil {
-		return errors.New("the disk still exists")
-	}
-	if state := s.capture.prototype.Status.Donor.State; state != v1alpha1.DonorRemoved {
-		return fmt.Errorf("the Prototype has the donor state %s", state)
-	}
-	return nil
-}
-
-// poolIsWhole compares the number of nodes: the nodes before the capture, with a replacement for the donor, and the
-// clone.
+// poolIsWhole compares the number of nodes: the nodes before the capture, and the clone.
 func (s *scenario) poolIsWhole(ctx context.Context) error {
 	want := len(s.before) + 1
 	if size, err := s.size(ctx); err != nil || size != int64(want) {
@@ -186,22 +150,8 @@ func (s *scenario) poolIsWhole(ctx context.Context) error {
 	return nil
 }
 
-// replacement is the node that replaced the donor.
-func (s *scenario) replacement() string {
-	for _, m := range s.world.Fleet().Machines() {
-		if _, known := s.before[m.Node]; !known && m.Node != s.clone.Node {
-			return m.Node
-		}
-	}
-	return "nobody"
-}
-
-// compareReplacement compares both nodes.
-func (s *scenario) compareReplacement(ctx context.Context) error {
-	size, err := s.size(ctx)
-	if err != nil {
-		return err
-	}
+// compareKubeadm compares both nodes.
+func (s *scenario) compareKubeadm(context.Context) error {
 	donor := s.before[s.donor]
 	changed := changedPackage(s.generic.machine.Packages, donor.Packages)
 	s.print.table([][3]string{
@@ -219,13 +169,7 @@ func (s *scenario) compareReplacement(ctx context.Context) error {
 		{"ssh host key", shortKey(s.generic.identity.hostKey), shortKey(s.clone.identity.hostKey)},
 	})
 	s.print.gap()
-	if s.copiesDonor() {
-		s.describeDonor()
-	} else {
-		s.print.line("The donor, %s, is gone. Its replacement is %s,", s.donor, s.replacement())
-		s.print.line("which was Ready before the donor was drained. The pool was never smaller than before. Now the pool")
-		s.print.line("has %d nodes, the copy included.", size)
-	}
+	s.describeDonor()
 	s.print.footnote()
 	if s.ClusterAPI != "" {
 		s.print.line("Cluster API's controllers run in real time and add some seconds to each growth: the times in brackets are too long.")
