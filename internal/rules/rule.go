@@ -150,9 +150,12 @@ type Need struct {
 	// Pattern matches the content of a file that needs File, or all matches if File is empty.
 	Pattern string `json:"pattern,omitempty"`
 	File    string `json:"file,omitempty"`
+	// Name matches, in the content of a match, what the match names, as its first group. A file with this name needs the match.
+	Name string `json:"name,omitempty"`
 
-	// Matcher is Pattern, compiled.
+	// Matcher is Pattern, compiled, and Namer is Name.
 	Matcher *regexp.Regexp `json:"-"`
+	Namer   *regexp.Regexp `json:"-"`
 }
 
 // Stop is a group of systemd units to stop on a live host before any change.
@@ -342,6 +345,11 @@ func (n *Need) prepare() (err error) {
 	for _, p := range n.Paths {
 		if err := checkPath(p); err != nil {
 			return err
+		}
+	}
+	if n.Name != "" {
+		if n.Namer, err = regexp.Compile(n.Name); err != nil || n.Namer.NumSubexp() != 1 || n.Pattern != "" {
+			return errors.Join(err, errors.New("a name is an expression with one group, without a pattern"))
 		}
 	}
 	n.Matcher, err = regexp.Compile(n.Pattern)

@@ -3,6 +3,7 @@ package generalize
 import (
 	"fmt"
 	"regexp"
+	"slices"
 
 	"github.com/kamino-dev/kamino/internal/agent/tree"
 	"github.com/kamino-dev/kamino/internal/rules"
@@ -47,13 +48,30 @@ func needs(p *rules.Profile, t *tree.Tree, need *rules.Need, found []tree.Match)
 			continue
 		}
 		for _, m := range found {
-			named := need.Pattern == "" && naming("/"+m.Name).Match(content)
-			if named || need.Pattern != "" && (need.File == "" || need.File == "/"+m.Name) && need.Matcher.Match(content) {
+			if wants(t, need, m, content) {
 				return file.Path, m.Path, nil
 			}
 		}
 	}
 	return "", "", nil
+}
+
+// wants reports whether the content of a configuration file needs a match.
+func wants(t *tree.Tree, need *rules.Need, m tree.Match, content []byte) bool {
+	switch {
+	case need.Name != "":
+		return slices.ContainsFunc(need.Namer.FindAllStringSubmatch(text(t, m.Path), -1), func(name []string) bool {
+			return interfaceNaming(name[1]).Match(content)
+		})
+	case need.Pattern == "":
+		return naming("/" + m.Name).Match(content)
+	}
+	return (need.File == "" || need.File == "/"+m.Name) && need.Matcher.Match(content)
+}
+
+// interfaceNaming returns the expression of a line that names a network interface, alone or in a key of sysctl, and is no comment.
+func interfaceNaming(name string) *regexp.Regexp {
+	return compiled(`(?m)^[ \t]*(?:[^#;\s].*[^\w-])?` + regexp.QuoteMeta(name) + `(?:[^\w-]|$)`)
 }
 
 // naming returns the expression of a line that names a path, or a path below, and is no comment.

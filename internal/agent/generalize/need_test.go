@@ -7,6 +7,12 @@ import (
 	"github.com/kamino-dev/kamino/internal/rules"
 )
 
+const persistentNames = "etc/udev/rules.d/70-persistent-net.rules"
+
+func udevName(name string) string {
+	return `SUBSYSTEM=="net", ACTION=="add", ATTR{address}=="02:00:00:aa:bb:cc", NAME="` + name + "\"\n"
+}
+
 // TestNeeded: a file that the configuration names, or cannot do without, is not removed in silence.
 func TestNeeded(t *testing.T) {
 	const key = "root/.ssh/kdump_id_rsa"
@@ -34,6 +40,13 @@ func TestNeeded(t *testing.T) {
 			"etc/fstab": "UUID=aaaa / ext4 defaults 0 1\nUUID=bbbb /data xfs _netdev,nofail 0 0\n"}, "storage-sessions"},
 		"sessions of a driver": {map[string]string{"etc/iscsi/nodes/iqn.a/10.0.0.9,3260,1/default": "x",
 			"etc/fstab": "UUID=aaaa / ext4 defaults 0 1\n10.0.0.1:/x /x nfs _netdev 0 0\n"}, ""},
+		"an interface by a name of the file": {map[string]string{persistentNames: udevName("lan0"),
+			"etc/network/interfaces": "auto lan0\niface lan0 inet dhcp\n"}, "persistent-net-names"},
+		"a VLAN on it":              {map[string]string{persistentNames: udevName("lan0"), "etc/netplan/60-vlan.yaml": "network:\n  vlans:\n    v7: {id: 7, link: lan0}\n"}, "persistent-net-names"},
+		"a sysctl of it":            {map[string]string{persistentNames: udevName("mgmt"), "etc/sysctl.d/9.conf": "net.ipv4.conf.mgmt.rp_filter = 0\n"}, "persistent-net-names"},
+		"an interface of udev":      {map[string]string{persistentNames: udevName("eth0"), "etc/network/interfaces": "iface eth0 inet dhcp\n"}, ""},
+		"another interface":         {map[string]string{persistentNames: udevName("lan0"), "etc/network/interfaces": "iface lan01 inet dhcp\n# iface lan0\n"}, ""},
+		"an interface nobody has":   {map[string]string{persistentNames: udevName("lan0")}, ""},
 		"users of systemd-homed":    {map[string]string{"var/lib/systemd/home/local.private": "k", "var/lib/systemd/home/a.identity": "{}"}, "homed-users"},
 		"a unit that names no file": {map[string]string{"home/ops/.ssh/id": "k", "etc/systemd/system/x.service": "[Service]\nExecStart=/bin/true\n"}, ""},
 		"a script that names its file": {map[string]string{"root/.kube/config": "c",
