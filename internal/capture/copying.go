@@ -15,6 +15,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/capture/plan"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/node"
+	"github.com/kamino-dev/kamino/internal/node/nodestate"
 	"github.com/kamino-dev/kamino/internal/trial"
 )
 
@@ -249,7 +250,10 @@ func (c copying) lookWorkshopNode(ctx context.Context, w *pass) error {
 	case held.Doubt != "":
 		w.copy.late = held.Doubt
 		return nil
-	case held.Node == nil || !held.Ready:
+	case held.Node == nil:
+		return nil
+	case !held.Ready:
+		w.copy.late = nodestate.NotReady(held.Node)
 		return nil
 	}
 	if !w.facts.Disk.Touched {

@@ -394,6 +394,23 @@ func TestTroubleOfACopy(t *testing.T) {
 	}
 }
 
+// TestAWorkshopThatIsNotReadySaysWhy: the progress of each pass has the deadline, and what is missing.
+func TestAWorkshopThatIsNotReadySaysWhy(t *testing.T) {
+	c := byCopy(t)
+	c.shy = true
+	c.decide()
+	var said []string
+	c.course(func(int) {
+		if p := c.prototype(); p != nil && p.Status.Phase == v1alpha1.PhaseStartingWorkshop && !slices.Contains(said, p.Status.Progress) {
+			said = append(said, p.Status.Progress)
+		}
+	})
+	until := " until 12:15:12 UTC at the latest; the donor serves: the instance has not joined yet"
+	if !slices.ContainsFunc(said, func(text string) bool { return strings.HasSuffix(text, until) }) {
+		t.Errorf("said %q, want …%s", said, until)
+	}
+}
+
 // TestEverySingleCallLostOfACopy loses each call of a capture by copy. The donor serves all the time, and one version is published.
 func TestEverySingleCallLostOfACopy(t *testing.T) {
 	memory.Courses{Losses: losses, Least: 60, Choose: each(1, 0), Sparse: testing.Short(), Play: func(t *testing.T, schedule *memory.Schedule) {
