@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	kubetesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/events"
@@ -233,10 +234,23 @@ func TestAWaitForTheCloudSaysSinceWhen(t *testing.T) {
 	if said := s.prototype().Status.Progress; !strings.HasPrefix(said, want) {
 		t.Errorf("later: %q, want %q", said, want)
 	}
+	if is := meta.FindStatusCondition(s.prototype().Status.Conditions, v1alpha1.ConditionStalled); is != nil {
+		t.Errorf("stalled after seconds: %+v", is)
+	}
+	for s.clock.Now().Sub(since) < cloudPatience+time.Minute {
+		s.passes(1)
+	}
+	is := meta.FindStatusCondition(s.prototype().Status.Conditions, v1alpha1.ConditionStalled)
+	if is == nil || is.Status != metav1.ConditionTrue || is.Reason != string(cloud.Unavailable) {
+		t.Errorf("not stalled after %s: %+v", s.clock.Now().Sub(since), is)
+	}
 	s.reachable()
 	s.passes(1)
 	if said := s.prototype().Status.Progress; strings.Contains(said, "cloud since") {
 		t.Errorf("the cloud answers, and the progress is %q", said)
+	}
+	if is := meta.FindStatusCondition(s.prototype().Status.Conditions, v1alpha1.ConditionStalled); is != nil {
+		t.Errorf("the cloud answers, and the capture is stalled: %+v", is)
 	}
 }
 
