@@ -61,7 +61,12 @@ func onSignal(end func()) {
 
 // Run runs the command with the arguments and returns its exit code.
 func (f *Factory) Run(ctx context.Context, args []string) int {
-	f.Out, f.Err = output.NewSafe(f.Out), output.NewSafe(f.Err)
+	out := output.NewSafe(f.Out)
+	if f.Redraws != nil && f.Redraws() {
+		width, _ := f.Window()
+		out.On(width)
+	}
+	f.Out, f.Err = out, output.NewSafe(f.Err)
 	o := &Options{}
 	defer o.end()
 	started := false

@@ -12,9 +12,6 @@ import (
 	"github.com/kamino-dev/kamino/internal/wording/page"
 )
 
-// fromList are the checks whose findings are sentences of the list of what needs a person.
-var fromList = []string{doctor.CheckAttention, doctor.CheckLease, doctor.CheckReservations}
-
 // urgency orders findings: failures first, then warnings, then what is in order.
 func urgency(f doctor.Finding) int {
 	return slices.Index([]doctor.Level{doctor.Fail, doctor.Warn, doctor.OK}, f.Level)
@@ -30,11 +27,8 @@ func Doctor(w io.Writer, format output.Format, report doctor.Report) error {
 	slices.SortStableFunc(found, func(a, b doctor.Finding) int { return cmp.Compare(urgency(a), urgency(b)) })
 	for _, f := range found {
 		message := f.Message
-		if f.Subject != "" {
+		if f.Subject != "" && !strings.Contains(message, f.Subject) {
 			message = "pool " + f.Subject + ": " + message
-		}
-		if slices.Contains(fromList, f.Check) {
-			message = strings.ReplaceAll(output.Wrap(message, narrow-20), "\n", "\n"+strings.Repeat(" ", 20))
 		}
 		fmt.Fprintf(&b, "%-4s  %-12s  %s\n", f.Level, f.Check, message)
 		if f.Remedy != "" {
@@ -45,6 +39,5 @@ func Doctor(w io.Writer, format output.Format, report doctor.Report) error {
 		}
 	}
 	fmt.Fprintf(&b, "\n%d ok, %d warn, %d fail\n", report.OK, report.Warnings, report.Failures)
-	_, err := io.WriteString(w, b.String())
-	return err
+	return output.Prose(w, b.String())
 }

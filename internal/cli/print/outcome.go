@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/internal/wording"
 	"github.com/kamino-dev/kamino/internal/wording/page"
 )
@@ -33,8 +34,7 @@ func Success(w io.Writer, p *v1alpha1.Prototype, now time.Time) error {
 	if p.Status.SavedRecipe != "" {
 		lines = append(lines, fmt.Sprintf("Secret %s keeps the recipe as it was before.", p.Status.SavedRecipe))
 	}
-	_, err := fmt.Fprintln(w, strings.Join(lines, "\n"))
-	return err
+	return output.Prose(w, strings.Join(lines, "\n")+"\n")
 }
 
 // frozenClause says how long the disk of a donor in service stood still, as the end of a clause; empty if unknown.
