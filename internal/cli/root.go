@@ -124,7 +124,7 @@ func (f *Factory) command(o *Options, started *bool) *cobra.Command {
 	}
 	add(help.GroupCapture, newCaptureCommand(f, o), newStatusCommand(f, o), newDashboardCommand(f, o), newDescribeCommand(f, o), newCancelCommand(f, o))
 	add(help.GroupPolicy, newPlanCommand(f, o), newAutoCommand(f, o))
-	add(help.GroupPool, newHistoryCommand(f, o), newEventsCommand(f, o), newDiffCommand(f, o), newSBOMCommand(f, o), newReportCommand(f, o),
+	add(help.GroupPool, newHistoryCommand(f, o), newDiffCommand(f, o), newSBOMCommand(f, o), newReportCommand(f, o),
 		newPromoteCommand(f, o), newRollbackCommand(f, o), newRestoreCommand(f, o), newRebuildCommand(f, o), newQuarantineCommand(f, o),
 		newUnquarantineCommand(f, o), newAcknowledgeCommand(f, o), newDeleteVersionCommand(f, o))
 	add(help.GroupNode, newReservationsCommand(f, o), newReturnNodeCommand(f, o))

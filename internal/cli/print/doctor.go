@@ -27,7 +27,7 @@ func Doctor(w io.Writer, format output.Format, report doctor.Report) error {
 	slices.SortStableFunc(found, func(a, b doctor.Finding) int { return cmp.Compare(urgency(a), urgency(b)) })
 	for _, f := range found {
 		message := f.Message
-		if f.Subject != "" && !strings.Contains(message, f.Subject) {
+		if f.Subject != "" {
 			message = "pool " + f.Subject + ": " + message
 		}
 		fmt.Fprintf(&b, "%-4s  %-12s  %s\n", f.Level, f.Check, message)
