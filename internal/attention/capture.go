@@ -98,7 +98,7 @@ func (l *list) stalled(p *v1alpha1.Prototype, item Item) {
 	switch cloud.Kind(c.Reason) {
 	case cloud.Denied, cloud.Unauthenticated:
 		item.Kind, item.Command, names = NotAllowed, "kamino doctor "+p.Spec.Pool, names[1:]
-	case cloud.Unavailable, cloud.Conflict:
+	case cloud.Unavailable:
 		item.Kind, names = CloudUnavailable, names[:1]
 	case cloud.Throttled:
 		item.Kind, names = Throttled, nil

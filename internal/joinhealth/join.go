@@ -122,7 +122,7 @@ type Join struct {
 // name is the node's name in messages; without a node, the last word of the instance's ID. The joins have the whole ID.
 func (j Join) name() string {
 	id := string(j.Instance)
-	return cmp.Or(j.Node, "of instance "+id[strings.LastIndex(id, "/")+1:])
+	return cmp.Or(j.Node, "instance "+id[strings.LastIndex(id, "/")+1:])
 }
 
 // Judge returns the joins of all nodes, ordered by start. before is the previous result: failed joins and joins of removed
