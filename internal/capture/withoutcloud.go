@@ -51,7 +51,8 @@ func (r rooms) actWithoutCloud(ctx context.Context, w *pass, trouble error) erro
 
 // cloudWaits say how the cloud fails, for errors that end without a person.
 var cloudWaits = map[cloud.Kind]string{
-	cloud.Throttled: "gets too many requests", cloud.Unavailable: "fails, or cannot be reached", cloud.Conflict: "refuses, because another request or object is in the way",
+	cloud.Throttled: "gets too many requests", cloud.Unavailable: "fails, or cannot be reached",
+	cloud.Conflict: "refuses, because another request or object is in the way",
 }
 
 // cloudPatience is how long the cloud may fail in each pass before a person hears of it.

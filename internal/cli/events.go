@@ -10,18 +10,6 @@ import (
 	"github.com/kamino-dev/kamino/internal/history/timeline"
 )
 
-// writeTimeline writes what happened to a pool, once or until interrupted.
-func (s *session) writeTimeline(ctx context.Context, pool string, format output.Format, watch bool, interval time.Duration) error {
-	if watch {
-		return s.watchTimeline(ctx, pool, format, interval)
-	}
-	entries, err := s.timeline(ctx, pool)
-	if err != nil {
-		return err
-	}
-	return print.Timeline(s.Out, format, entries)
-}
-
 func (s *session) timeline(ctx context.Context, name string) ([]timeline.Entry, error) {
 	p, err := s.pools().Named(ctx, name)
 	if err != nil {

@@ -37,8 +37,15 @@ appears once. The API server deletes events after an hour by default. Steps, con
   kamino history pool1 --events -o json | jq '.[] | select(.warning)'`,
 		Args: cobra.ExactArgs(1), ValidArgsFunction: completePools(f, o),
 		RunE: inSession(f, o, func(ctx context.Context, s *session, args []string) error {
-			if events {
-				return s.writeTimeline(ctx, args[0], format, watch, interval)
+			switch {
+			case watch:
+				return s.watchTimeline(ctx, args[0], format, interval)
+			case events:
+				entries, err := s.timeline(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				return print.Timeline(s.Out, format, entries)
 			}
 			_, h, err := s.lookBack(ctx, args[0], keep)
 			if err != nil {

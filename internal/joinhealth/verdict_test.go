@@ -482,7 +482,9 @@ func TestAYoungNodeSettlesNothing(t *testing.T) {
 
 // TestNameOfAnInstance: a message names a node, or the last word of the long ID of its instance.
 func TestNameOfAnInstance(t *testing.T) {
-	for id, want := range map[string]string{"azure:///subscriptions/s/virtualMachines/4": "instance 4", "aws:///eu-central-1a/i-0ff1": "instance i-0ff1", "x": "instance x"} {
+	for id, want := range map[string]string{
+		"azure:///subscriptions/s/virtualMachines/4": "instance 4", "aws:///eu-central-1a/i-0ff1": "instance i-0ff1", "x": "instance x",
+	} {
 		if got := (Join{Instance: cloud.InstanceID(id)}).name(); got != want {
 			t.Errorf("%s is %q, want %q", id, got, want)
 		}
