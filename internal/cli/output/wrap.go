@@ -47,7 +47,7 @@ func Fold(text string, width int) string {
 		if utf8.RuneCountInString(line) <= width {
 			continue
 		}
-		label := 0
+		label := len(line) - len(strings.TrimLeft(line, " "))
 		if at := strings.LastIndex(line[:min(hangs, len(line))], "  "); at >= 0 {
 			label = len(line) - len(strings.TrimLeft(line[at:], " "))
 		}
