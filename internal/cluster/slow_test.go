@@ -181,7 +181,7 @@ func (s silence) RoundTrip(*http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
 }
 
-// TestASilentAPIServer: whoever waits hears of it during the wait, once; a watch is silent by nature.
+// TestASilentAPIServer: anyone who waits hears of it during the wait, once; a watch is silent by nature.
 func TestASilentAPIServer(t *testing.T) {
 	for name, of := range map[string]struct {
 		path  string
