@@ -150,8 +150,8 @@ func TestExitCodesOfCommandPage(t *testing.T) {
 // TestSourcesOfEvents compares the table with the sources of a timeline.
 func TestSourcesOfEvents(t *testing.T) {
 	want := captured(t, `(?m)^\t\w+ +Source = "(\w+)"$`, "../internal/history/timeline/timeline.go")
-	if diff := cmp.Diff(want, first(tableOf(t, "events"))); diff != "" {
-		t.Errorf("docs/reference/cli.md has other sources than kamino events (-command +page):\n%s", diff)
+	if diff := cmp.Diff(want, first(tableOf(t, "Events of a pool"))); diff != "" {
+		t.Errorf("docs/reference/cli.md has other sources than kamino history --events (-command +page):\n%s", diff)
 	}
 }
 

@@ -62,11 +62,18 @@ func (i Item) Sentence() string {
 	if i.Cause != "" {
 		text += " " + i.Cause + "."
 	}
-	text += " Next: " + i.Next
-	if !i.NextAt.IsZero() {
-		text += ", at " + i.NextAt.UTC().Format("2006-01-02 15:04 UTC")
+	return text + " Next: " + i.NextBy(time.Time{})
+}
+
+// NextBy says what happens next and when, unless the text has the time. The distance follows a time after now.
+func (i Item) NextBy(now time.Time) string {
+	if i.NextAt.IsZero() || !i.NextAt.After(now) || strings.Contains(i.Next, Clock(i.NextAt, now)) {
+		return i.Next
 	}
-	return text
+	if now.IsZero() {
+		return i.Next + ", at " + Clock(i.NextAt, now)
+	}
+	return i.Next + ", at " + When(i.NextAt, now)
 }
 
 // Facts are what is known about the cluster and its pools. What could not be read is left empty.

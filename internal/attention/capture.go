@@ -88,8 +88,14 @@ func (l *list) stalled(p *v1alpha1.Prototype, item Item) {
 		item.Next, item.NextAt = item.Next+"; "+back.Text(l.facts.Now), back.Latest
 	}
 	names := []string{p.Spec.Pool, c.Reason}
-	if kind := cloud.Kind(c.Reason); kind == cloud.Denied || kind == cloud.Unauthenticated {
+	switch cloud.Kind(c.Reason) {
+	case cloud.Denied, cloud.Unauthenticated:
 		item.Kind, item.Command, names = NotAllowed, "kamino doctor "+p.Spec.Pool, names[1:]
+	case cloud.Unavailable:
+		item.Kind, names = CloudUnavailable, names[:1]
+	case cloud.Throttled:
+		item.Kind, names = Throttled, nil
+	default:
 	}
 	l.add(item, names...)
 }

@@ -7,6 +7,32 @@ func TestWords(t *testing.T) { testWords(t, expected, worlds()) }
 
 // expected are the words of each world.
 var expected = map[string]words{
+	"a capture waits for the cloud: Throttled": {
+		Severity: "info",
+		Kind:     "Throttled",
+		Reason:   "Throttled",
+		Subject:  "prototype pool1-2026.03.09",
+		Pool:     "pool1",
+		Since:    "",
+		Title:    "The cloud throttles Kamino's requests.",
+		Cause:    "Start: no",
+		Next:     "the capture continues automatically once the cause is gone; the node is back by 12:44 UTC (in 44m00s) at the latest",
+		NextAt:   "12:44 UTC",
+		Command:  "kamino describe pool1-2026.03.09",
+	},
+	"a capture waits for the cloud: Unavailable": {
+		Severity: "warning",
+		Kind:     "CloudUnavailable",
+		Reason:   "Unavailable",
+		Subject:  "prototype pool1-2026.03.09",
+		Pool:     "pool1",
+		Since:    "",
+		Title:    "The cloud fails or does not answer for pool pool1.",
+		Cause:    "Start: no",
+		Next:     "the capture continues automatically once the cause is gone; the node is back by 12:44 UTC (in 44m00s) at the latest",
+		NextAt:   "12:44 UTC",
+		Command:  "kamino describe pool1-2026.03.09",
+	},
 	"a failed capture cleans up": {
 		Severity: "warning",
 		Kind:     "CaptureFailed",
@@ -288,7 +314,7 @@ var expected = map[string]words{
 		Subject:  "pool pool1",
 		Pool:     "pool1",
 		Since:    "",
-		Title:    "The cloud does not answer about pool pool1.",
+		Title:    "The cloud fails or does not answer for pool pool1.",
 		Cause:    "No answer",
 		Next:     "Kamino tries again automatically",
 		NextAt:   "",

@@ -98,7 +98,7 @@ var kinds = map[Kind]about{
 	NodesFromGenericImage: {Info, "New nodes of pool %s use a base image, although the pool has an image of Kamino."},
 	NotAllowed:            {Warning, "Kamino lacks permissions: %s."},
 	Throttled:             {Info, "The cloud throttles Kamino's requests."},
-	CloudUnavailable:      {Warning, "The cloud does not answer about pool %s."},
+	CloudUnavailable:      {Warning, "The cloud fails or does not answer for pool %s."},
 }
 
 // Kinds returns all kinds.

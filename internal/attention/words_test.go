@@ -76,6 +76,12 @@ func worlds() map[string]attention.Facts {
 		s.NextRun = &next
 	})}
 	all["a failed capture, with a policy"] = again
+	for _, kind := range []cloud.Kind{cloud.Unavailable, cloud.Throttled} {
+		all["a capture waits for the cloud: "+string(kind)] = prototype(attention.Held(v1alpha1.PhaseStarting, time.Minute), func(p *v1alpha1.Prototype) {
+			p.Status.Conditions = []metav1.Condition{
+				{Type: v1alpha1.ConditionStalled, Status: metav1.ConditionTrue, Reason: string(kind), Message: "start: no"}}
+		})
+	}
 	all["a version for another tool"] = prototype(attention.Capture(v1alpha1.PhaseAwaitingPromotion), func(p *v1alpha1.Prototype) {
 		p.Status.Recipe = &v1alpha1.RecipeStatus{HandOver: "run kops update"}
 	})

@@ -15,6 +15,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/capture/plan"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/node"
+	"github.com/kamino-dev/kamino/internal/node/nodestate"
 	"github.com/kamino-dev/kamino/internal/trial"
 )
 
@@ -258,7 +259,10 @@ func (c copying) lookWorkshopNode(ctx context.Context, w *pass) error {
 	case held.Doubt != "":
 		w.copy.late = held.Doubt
 		return nil
-	case held.Node == nil || !held.Ready:
+	case held.Node == nil:
+		return nil
+	case !held.Ready:
+		w.copy.late = nodestate.NotReady(held.Node)
 		return nil
 	}
 	if !w.facts.Disk.Touched {
@@ -276,14 +280,19 @@ func (c copying) lookWorkshopNode(ctx context.Context, w *pass) error {
 	return nil
 }
 
-// explainLate says what console and cloud know about a workshop that does not join.
+// explainLate says what cluster, cloud and console know about a workshop that does not join.
 func (c copying) explainLate(ctx context.Context, w *pass) error {
-	said := w.copy.workshop.Trouble
-	if w.copy.late == "" && len(w.copy.workshop.Instances) > 0 {
-		text, err := c.cloud.ConsoleOutput(ctx, w.copy.workshop.Instances[0].ID)
-		said += trial.Console(text, err, false)
+	if w.copy.late != "" {
+		return nil
 	}
-	w.copy.late += said
+	w.copy.late = "its kubelet did not register a Node"
+	if trouble := w.copy.workshop.Trouble; trouble != "" {
+		w.copy.late += "; " + trouble
+	}
+	if len(w.copy.workshop.Instances) > 0 {
+		text, err := c.cloud.ConsoleOutput(ctx, w.copy.workshop.Instances[0].ID)
+		w.copy.late += trial.Console(text, err, false)
+	}
 	return nil
 }
 

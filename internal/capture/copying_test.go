@@ -351,7 +351,7 @@ func TestTroubleOfACopy(t *testing.T) {
 		"a busy donor": {begin: func(c *copyEnv) { c.busy = true }, reason: plan.DonorBusy, words: []string{"dpkg installs linux-image", "Nothing was changed"}},
 		"a silent pod": {begin: func(c *copyEnv) { c.stalled = true }, reason: plan.QuiesceNotDone},
 		"a workshop without a Node": {begin: func(c *copyEnv) { c.shy = true }, reason: plan.WorkshopNotJoined,
-			words: []string{"15m0s", "New nodes of the pool may have the same trouble"}},
+			words: []string{"15m0s", "was not copied: its kubelet did not register a Node", "New nodes of the pool may have the same trouble"}},
 		"a workshop that the cloud does not build": {begin: func(c *copyEnv) {
 			c.cloud.FailWorkshops(1, memory.TrialFailure{Trouble: "InsufficientInstanceCapacity: none left"})
 		}, reason: plan.WorkshopGone, words: []string{"InsufficientInstanceCapacity"}},
@@ -391,6 +391,41 @@ func TestTroubleOfACopy(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestAWorkshopThatIsNotReadySaysWhy: the progress of each pass has the deadline, and what is missing.
+func TestAWorkshopThatIsNotReadySaysWhy(t *testing.T) {
+	c := byCopy(t)
+	c.shy = true
+	c.decide()
+	var said []string
+	c.course(func(int) {
+		if p := c.prototype(); p != nil && p.Status.Phase == v1alpha1.PhaseStartingWorkshop && !slices.Contains(said, p.Status.Progress) {
+			said = append(said, p.Status.Progress)
+		}
+	})
+	until := " until 12:15:12 UTC at the latest; the donor serves: the instance has not joined yet"
+	if !slices.ContainsFunc(said, func(text string) bool { return strings.HasSuffix(text, until) }) {
+		t.Errorf("said %q, want …%s", said, until)
+	}
+}
+
+// TestACopyWithoutARecordedAnswerSaysWhy: an engine that lost the moment has no report of the pod.
+func TestACopyWithoutARecordedAnswerSaysWhy(t *testing.T) {
+	for name, of := range map[string]struct {
+		record v1alpha1.CopyRecord
+		want   string
+	}{
+		"a moment that was over":    {v1alpha1.CopyRecord{Try: 3}, "answers slowly"},
+		"a report of the pod":       {v1alpha1.CopyRecord{Try: 3, Message: "the flush came late"}, "the flush came late"},
+		"an answer within a second": {v1alpha1.CopyRecord{Try: 1, Accepted: true}, ""},
+		"no try":                    {v1alpha1.CopyRecord{}, ""},
+	} {
+		w := &pass{p: &v1alpha1.Prototype{}, record: v1alpha1.Record{Copy: &of.record}}
+		if got := copyTrouble(w); !strings.HasSuffix(got, of.want) || (got == "") != (of.want == "") {
+			t.Errorf("%s: %q, want …%s", name, got, of.want)
+		}
 	}
 }
 

@@ -73,7 +73,7 @@ func copyFailureMessage(w *pass, why plan.Reason) string {
 			n, momentMessage(w), changed(w))
 	case plan.WorkshopNotJoined:
 		return fmt.Sprintf("the workshop of pool %s was not Ready within %s, so node %s was not copied: %s. New nodes of the pool may have the same trouble: find the cause, then %s",
-			pool, workshopLimit, n, cmp.Or(w.copy.late, "its kubelet did not register a Node"), retryRemedy(w))
+			pool, workshopLimit, n, w.copy.late, retryRemedy(w))
 	case plan.WorkshopGone:
 		return fmt.Sprintf("the workshop of pool %s was removed during the capture (%s), and nothing was published: %s",
 			pool, orNothing(w.copy.workshop.Trouble), retryRemedy(w))
@@ -133,7 +133,11 @@ func copyTrouble(w *pass) string {
 	case w.copy.disk.Error != "":
 		return w.copy.disk.Error
 	}
-	return w.copyRecord().Message
+	r := w.copyRecord()
+	if r.Message == "" && r.Try > 0 && !r.Accepted {
+		return "Kamino did not see the cloud's answer while the disk stood still, because the API server or the cloud answers slowly"
+	}
+	return r.Message
 }
 
 // donorFailureMessage returns the message for a failure of donor or disk; else an empty text.

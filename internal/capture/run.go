@@ -43,7 +43,7 @@ func (e *Engine) Pass(ctx context.Context, name string) (Result, error) {
 	case !result.undecided:
 		clearStalled(p)
 	}
-	reportCloudWait(p, err, e.retries.failing(name).since)
+	reportCloudWait(p, err, e.retries.failing(name).since, e.now())
 	if statusErr := r.store.writeStatus(ctx, w); statusErr != nil {
 		err = errors.Join(err, statusErr)
 	} else {

@@ -110,13 +110,45 @@ func progress(w *pass, d plan.Decision) string {
 	case d.Do == plan.Wait && d.Why == plan.ForHolder:
 		return fmt.Sprintf("waiting for %s, which has also reserved the node", w.donor.otherHolder)
 	case d.Do == plan.Wait && w.isHeld() && w.facts.Donor.Node == plan.NodeGone:
-		return waits[d.Why].text + "; the Node was deleted"
+		return waitText(w, d.Why) + "; the Node was deleted"
+	case d.Do == plan.Wait && d.Why == plan.ForWorkshop:
+		return workshopProgress(w)
 	case d.Do == plan.Wait:
-		return waits[d.Why].text
+		return waitText(w, d.Why)
 	case d.Do == plan.Evict:
 		return drainProgress(w)
 	}
 	return ""
+}
+
+// waitText says what a wait is for, and since when.
+func waitText(w *pass, why plan.Reason) string {
+	rest, waits := strings.CutPrefix(waits[why].text, "waiting ")
+	if at := stepStart(w.p); waits && !at.IsZero() {
+		return fmt.Sprintf("waiting since %s %s", clock24(at), rest)
+	} else if waits {
+		return "waiting " + rest
+	}
+	return rest
+}
+
+// workshopProgress says until when the workshop's Node may take, and what is missing.
+func workshopProgress(w *pass) string {
+	text := waits[plan.ForWorkshop].text
+	if at := w.copyRecord().Workshop.StartedAt; at != nil {
+		text = fmt.Sprintf("waiting until the workshop is Ready, until %s at the latest; the donor serves", clock24(at.Add(workshopLimit)))
+	}
+	switch {
+	case w.copy.late != "":
+		text += ": " + w.copy.late
+	case w.copy.workshop.Trouble != "":
+		text += ": " + w.copy.workshop.Trouble
+	case len(w.copy.workshop.Instances) == 0:
+		text += ": the cloud has no instance yet"
+	case len(w.copyRecord().Workshop.Nodes) == 0:
+		text += ": the instance has not joined yet"
+	}
+	return text
 }
 
 // isUnbegun reports whether the capture waits for its first decisions.

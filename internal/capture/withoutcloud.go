@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -50,21 +51,39 @@ func (r rooms) actWithoutCloud(ctx context.Context, w *pass, trouble error) erro
 
 // cloudWaits say how the cloud fails, for errors that end without a person.
 var cloudWaits = map[cloud.Kind]string{
-	cloud.Throttled: "gets too many requests", cloud.Unavailable: "fails, or cannot be reached", cloud.Conflict: "still works on an earlier request",
+	cloud.Throttled: "gets too many requests", cloud.Unavailable: "fails, or cannot be reached",
+	cloud.Conflict: "refuses, because another request or object is in the way",
 }
 
+// cloudPatience is how long the cloud may fail in each pass before a person hears of it.
+const cloudPatience = 5 * time.Minute
+
 // reportCloudWait reports as progress that the cloud has failed since an earlier pass, and why. A first error, with zero since, is
-// no news. The text is stable while the cause lasts.
-func reportCloudWait(p *v1alpha1.Prototype, err error, since time.Time) {
+// no news. The text is stable while the cause lasts. A long failure is condition Stalled, too.
+func reportCloudWait(p *v1alpha1.Prototype, err error, since, now time.Time) {
 	var e *cloud.Error
-	if since.IsZero() || !errors.As(err, &e) || cloudWaits[e.Kind] == "" || IsDoubtful(err) != nil || isServing(p) {
+	if since.IsZero() || !errors.As(err, &e) || cloudWaits[e.Kind] == "" || IsDoubtful(err) != nil {
+		return
+	}
+	c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionStalled)
+	isSaid := c != nil && c.Status == metav1.ConditionTrue && c.Reason == string(e.Kind) // with the words of an earlier error
+	if now.Sub(since) >= cloudPatience && p.Status.Failure == nil && !isSaid {
+		setCondition(p, now, v1alpha1.ConditionStalled, metav1.ConditionTrue, string(e.Kind), e.Error())
+	}
+	if isServing(p) {
 		return
 	}
 	code := ""
 	if e.Code != "" {
 		code = ", " + e.Code
 	}
-	p.Status.Progress = fmt.Sprintf("waiting for the cloud since %s: it %s (%s%s)", clock24(since), cloudWaits[e.Kind], e.Op, code)
+	says := fmt.Sprintf("waiting for the cloud since %s: it %s (%s%s)", clock24(since), cloudWaits[e.Kind], e.Op, code)
+	if !strings.HasPrefix(p.Status.Progress, says) { // later messages may differ in the ID of their request only
+		if e.Message != "" {
+			says += ": " + e.Message
+		}
+		p.Status.Progress = says
+	}
 }
 
 // isServing reports whether the donor takes pods until the cloud answers, which is the more important progress.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 	"unicode"
@@ -12,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	kubetesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/events"
@@ -233,10 +235,23 @@ func TestAWaitForTheCloudSaysSinceWhen(t *testing.T) {
 	if said := s.prototype().Status.Progress; !strings.HasPrefix(said, want) {
 		t.Errorf("later: %q, want %q", said, want)
 	}
+	if is := meta.FindStatusCondition(s.prototype().Status.Conditions, v1alpha1.ConditionStalled); is != nil {
+		t.Errorf("stalled after seconds: %+v", is)
+	}
+	for s.clock.Now().Sub(since) < cloudPatience+time.Minute {
+		s.passes(1)
+	}
+	is := meta.FindStatusCondition(s.prototype().Status.Conditions, v1alpha1.ConditionStalled)
+	if is == nil || is.Status != metav1.ConditionTrue || is.Reason != string(cloud.Unavailable) {
+		t.Errorf("not stalled after %s: %+v", s.clock.Now().Sub(since), is)
+	}
 	s.reachable()
 	s.passes(1)
 	if said := s.prototype().Status.Progress; strings.Contains(said, "cloud since") {
 		t.Errorf("the cloud answers, and the progress is %q", said)
+	}
+	if is := meta.FindStatusCondition(s.prototype().Status.Conditions, v1alpha1.ConditionStalled); is != nil {
+		t.Errorf("the cloud answers, and the capture is stalled: %+v", is)
 	}
 }
 
@@ -253,5 +268,53 @@ func TestAWaitForADecisionIsShown(t *testing.T) {
 	s.engine.reserving.Unlock()
 	if p := s.play(); p == nil || p.Status.Phase != v1alpha1.PhaseSucceeded {
 		t.Errorf("it does not continue: %s", verdict(p))
+	}
+}
+
+// TestFortyTwoCapturesAtOnceAreNotSilent: eight workers, as in the controller, come to captures whose turn has not come. From
+// the first pass on, each says what it waits for, and since when.
+func TestFortyTwoCapturesAtOnceAreNotSilent(t *testing.T) {
+	s := newTestEnv(t)
+	names := make([]string, 42)
+	for i := range names {
+		names[i] = fmt.Sprintf("pool1-2026.03.14-%d", i)
+		s.decide(func(p *v1alpha1.Prototype) { p.Name = names[i] })
+	}
+	round := func() (silent, waiting int) {
+		var workers sync.WaitGroup
+		turn := make(chan string, len(names))
+		for _, name := range names {
+			turn <- name
+		}
+		close(turn)
+		for range 8 {
+			workers.Go(func() {
+				for name := range turn {
+					_, _ = s.engine.Pass(t.Context(), name)
+				}
+			})
+		}
+		workers.Wait()
+		for _, s.name = range names {
+			switch p := s.prototype(); {
+			case p.Status.Phase == "" || p.Status.Phase == v1alpha1.PhasePending && p.Status.Progress == "":
+				silent++
+				t.Logf("%s: phase %q, conditions %+v", p.Name, p.Status.Phase, p.Status.Conditions)
+			case strings.HasPrefix(p.Status.Progress, "waiting since ") || strings.HasPrefix(p.Status.Progress, "waiting for prototype "):
+				waiting++
+			}
+		}
+		return silent, waiting
+	}
+	s.engine.reserving.Lock() // by a capture whose preflight is slow
+	if silent, waiting := round(); silent != 0 || waiting != len(names) {
+		t.Errorf("of %d captures %d say nothing, and %d say what they wait for", len(names), silent, waiting)
+	}
+	s.engine.reserving.Unlock()
+	for i := range 5 {
+		s.tick(4 * time.Second)
+		if silent, _ := round(); silent != 0 {
+			t.Errorf("round %d: %d captures say nothing", i, silent)
+		}
 	}
 }

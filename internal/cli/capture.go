@@ -249,7 +249,7 @@ func (c *capturing) decide(ctx context.Context) (none runner.Decision, err error
 		return none, err
 	}
 	if d.Skipped != "" {
-		c.note("Version %s already exists without a successful capture: this capture creates version %s.", d.Skipped, d.Prototype.Spec.Version)
+		c.note("Version %s already exists, and no succeeded Prototype is left of it: this capture creates version %s.", d.Skipped, d.Prototype.Spec.Version)
 	}
 	if c.flags.dryRun {
 		return none, c.dryRun(ctx, d)

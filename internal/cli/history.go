@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -11,23 +12,41 @@ import (
 
 func newHistoryCommand(f *Factory, o *Options) *cobra.Command {
 	var (
-		format output.Format
-		keep   int
+		format        output.Format
+		keep          int
+		events, watch bool
+		interval      time.Duration
 	)
 	cmd := &cobra.Command{
 		Use:   "history POOL",
-		Short: "Show a pool's image versions: source, nodes, and retention",
+		Short: "Show a pool's image versions, or what happened to the pool, in order",
 		Long: `Show every image version of the pool, newest first: the donor, the parent version (the version that the donor ran),
 and the number of nodes built from the version. The output also shows whether the next capture keeps or deletes the
 version, with the reason.
 
 The use of a version is one of: "current" (the recipe names the version); "prior" (a rollback goes to the version);
-"newer" or "older"; "quarantined" (never used again).`,
+"newer" or "older"; "quarantined" (never used again).
+
+With --events, the output has all facts about the pool in the order of time instead, the oldest first: events, steps of
+captures, conditions, checks of trials, joins of nodes, new versions and rollbacks. A fact that several objects report
+appears once. The API server deletes events after an hour by default. Steps, conditions and versions stay longer.`,
 		Example: `  kamino history pool1
   kamino history pool1 -o wide
-  kamino history pool1 -o json | jq -r '.versions[] | select(.use == "current") | .nodes[]'`,
+  kamino history pool1 -o json | jq -r '.versions[] | select(.use == "current") | .nodes[]'
+  kamino history pool1 --events --watch
+  kamino history pool1 --events -o json | jq '.[] | select(.warning)'`,
 		Args: cobra.ExactArgs(1), ValidArgsFunction: completePools(f, o),
 		RunE: inSession(f, o, func(ctx context.Context, s *session, args []string) error {
+			switch {
+			case watch:
+				return s.watchTimeline(ctx, args[0], format, interval)
+			case events:
+				entries, err := s.timeline(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				return print.Timeline(s.Out, format, entries)
+			}
 			_, h, err := s.lookBack(ctx, args[0], keep)
 			if err != nil {
 				return err
@@ -37,7 +56,15 @@ The use of a version is one of: "current" (the recipe names the version); "prior
 	}
 	output.Bind(cmd, &format, output.Table, output.Wide, output.JSON, output.YAML)
 	cmd.Flags().IntVar(&keep, "keep", 0, "evaluate retention with this --keep (default: the pool's last capture)")
+	cmd.Flags().BoolVar(&events, "events", false, "show what happened to the pool, in order")
+	bindWatch(cmd, &watch, &interval)
 	output.Before(cmd, func() error {
+		switch {
+		case watch && !events:
+			return usagef("--watch needs --events: versions change rarely")
+		case events && cmd.Flags().Changed("keep"):
+			return usagef("--keep evaluates versions, and --events shows none")
+		}
 		if cmd.Flags().Changed("keep") && keep < 2 {
 			return usagef("--keep must be at least 2, not %d: the current and the prior version always stay", keep)
 		}

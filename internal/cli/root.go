@@ -61,7 +61,12 @@ func onSignal(end func()) {
 
 // Run runs the command with the arguments and returns its exit code.
 func (f *Factory) Run(ctx context.Context, args []string) int {
-	f.Out, f.Err = output.NewSafe(f.Out), output.NewSafe(f.Err)
+	out := output.NewSafe(f.Out)
+	if f.Redraws != nil && f.Redraws() {
+		width, _ := f.Window()
+		out.On(width)
+	}
+	f.Out, f.Err = out, output.NewSafe(f.Err)
 	o := &Options{}
 	defer o.end()
 	started := false
@@ -119,7 +124,7 @@ func (f *Factory) command(o *Options, started *bool) *cobra.Command {
 	}
 	add(help.GroupCapture, newCaptureCommand(f, o), newStatusCommand(f, o), newDashboardCommand(f, o), newDescribeCommand(f, o), newCancelCommand(f, o))
 	add(help.GroupPolicy, newPlanCommand(f, o), newAutoCommand(f, o))
-	add(help.GroupPool, newHistoryCommand(f, o), newEventsCommand(f, o), newDiffCommand(f, o), newSBOMCommand(f, o), newReportCommand(f, o),
+	add(help.GroupPool, newHistoryCommand(f, o), newDiffCommand(f, o), newSBOMCommand(f, o), newReportCommand(f, o),
 		newPromoteCommand(f, o), newRollbackCommand(f, o), newRestoreCommand(f, o), newRebuildCommand(f, o), newQuarantineCommand(f, o),
 		newUnquarantineCommand(f, o), newAcknowledgeCommand(f, o), newDeleteVersionCommand(f, o))
 	add(help.GroupNode, newReservationsCommand(f, o), newReturnNodeCommand(f, o))

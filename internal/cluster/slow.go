@@ -27,7 +27,7 @@ const (
 	quietly = 5 * time.Second
 )
 
-// retrier retries requests to a busy API server, and reports a slow or busy API server once each.
+// retrier retries requests to a busy API server, and reports a slow, busy or silent API server once each.
 type retrier struct {
 	next http.RoundTripper
 
@@ -35,6 +35,7 @@ type retrier struct {
 	say  func(string)
 	slow []time.Duration
 	busy bool
+	mute bool
 }
 
 // RoundTrip sends the request and retries while the API server is too busy: status 429, or a timeout of a read.
@@ -46,8 +47,9 @@ func (c *retrier) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	started, retryTime := time.Now(), time.Until(last)
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
-		begun := time.Now()
+		begun, silent := time.Now(), c.whileSilent(request)
 		response, err := c.next.RoundTrip(request)
+		silent()
 		c.took(request, time.Since(begun))
 		if !tooBusy(request, response, err) {
 			return response, err
@@ -79,6 +81,26 @@ func (c *retrier) RoundTrip(request *http.Request) (*http.Response, error) {
 		}
 		request = again
 	}
+}
+
+// isWatch reports whether the API server responds only when there is a change.
+func isWatch(request *http.Request) bool { return request.URL.Query().Get("watch") != "" }
+
+// whileSilent reports once that the API server does not answer for a while. The caller calls end after the answer.
+func (c *retrier) whileSilent(request *http.Request) (end func()) {
+	if isWatch(request) {
+		return func() {}
+	}
+	timer := time.AfterFunc(quietly, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.mute || c.say == nil {
+			return
+		}
+		c.mute = true
+		c.say(fmt.Sprintf("The API server has not answered for %s. Kamino waits for it.", wording.Duration(quietly)))
+	})
+	return func() { timer.Stop() }
 }
 
 // tooBusy reports whether the same request may be sent again.
@@ -123,9 +145,9 @@ func replay(request *http.Request) (*http.Request, bool) {
 	return again, err == nil
 }
 
-// took records the duration of a response. A watch is ignored: the API server responds when there is a change.
+// took records the duration of a response. A watch is ignored.
 func (c *retrier) took(request *http.Request, d time.Duration) {
-	if d < slowAnswer || request.URL.Query().Get("watch") != "" {
+	if d < slowAnswer || isWatch(request) {
 		return
 	}
 	c.mu.Lock()

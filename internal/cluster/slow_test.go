@@ -58,7 +58,7 @@ func send(ctx context.Context, t *testing.T, c *retrier, method, path, body stri
 func TestASlowAPIServerIsNamedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var messages []string
-		server := &answers{takes: 5 * time.Second, status: func(int) (int, string, error) { return 200, "", nil }}
+		server := &answers{takes: 4 * time.Second, status: func(int) (int, string, error) { return 200, "", nil }}
 		c := &retrier{next: server, say: func(text string) { messages = append(messages, text) }}
 		for n, path := range []string{"/a", "/a?watch=true", "/a?watch=true", "/b", "/c", "/d", "/e", "/f"} {
 			if _, err := send(t.Context(), t, c, http.MethodGet, path, ""); err != nil {
@@ -68,7 +68,7 @@ func TestASlowAPIServerIsNamedOnce(t *testing.T) {
 				t.Fatalf("after %d answers: %q", n+1, messages)
 			}
 		}
-		if !strings.Contains(messages[0], "slow") || !strings.Contains(messages[0], "5s") {
+		if !strings.Contains(messages[0], "slow") || !strings.Contains(messages[0], "4s") {
 			t.Errorf("%q", messages)
 		}
 		messages = nil
@@ -171,4 +171,40 @@ func TestAnInterruptEndsTheWait(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	})
+}
+
+// silence answers after a time.
+type silence time.Duration
+
+func (s silence) RoundTrip(*http.Request) (*http.Response, error) {
+	time.Sleep(time.Duration(s))
+	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
+}
+
+// TestASilentAPIServer: anyone who waits hears of it during the wait, once; a watch is silent by nature.
+func TestASilentAPIServer(t *testing.T) {
+	for name, of := range map[string]struct {
+		path  string
+		takes time.Duration
+		said  int
+	}{
+		"an answer":     {"/a", 3 * time.Second, 0},
+		"a long wait":   {"/a", 28 * time.Second, 1},
+		"a long watch":  {"/a?watch=true", 28 * time.Second, 0},
+		"longer by far": {"/a", 10 * time.Minute, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var said []time.Duration
+				begun := time.Now()
+				c := &retrier{next: silence(of.takes), say: func(string) { said = append(said, time.Since(begun)) }}
+				if _, err := send(t.Context(), t, c, http.MethodGet, of.path, ""); err != nil {
+					t.Fatal(err)
+				}
+				if len(said) != of.said || of.said == 1 && said[0] != quietly {
+					t.Errorf("said after %v", said)
+				}
+			})
+		})
+	}
 }

@@ -219,11 +219,8 @@ func (v *View) attend(f Facts) {
 	}
 	items := attention.List(facts)
 	for _, i := range items {
-		need := Need{Severity: string(i.Severity), Urgent: i.Severity != attention.Info, Pool: i.Pool, Title: i.Title, Cause: i.Cause, Next: i.Next,
-			Command: i.Command, Since: ago(i.Since, f.Now)}
-		if !i.NextAt.IsZero() {
-			need.Next += ", at " + attention.When(i.NextAt, f.Now)
-		}
+		need := Need{Severity: string(i.Severity), Urgent: i.Severity != attention.Info, Pool: i.Pool, Title: i.Title, Cause: i.Cause,
+			Next: i.NextBy(f.Now), Command: i.Command, Since: ago(i.Since, f.Now)}
 		v.Attention = append(v.Attention, need)
 	}
 	first := func(pool string) int {

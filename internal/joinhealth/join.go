@@ -9,6 +9,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
@@ -118,9 +119,10 @@ type Join struct {
 	Changed    time.Time `json:"changed,omitzero"`
 }
 
-// name is the node's name in messages.
+// name is the node's name in messages; without a node, the last word of the instance's ID. The joins have the whole ID.
 func (j Join) name() string {
-	return cmp.Or(j.Node, string(j.Instance))
+	id := string(j.Instance)
+	return cmp.Or(j.Node, "instance "+id[strings.LastIndex(id, "/")+1:])
 }
 
 // Judge returns the joins of all nodes, ordered by start. before is the previous result: failed joins and joins of removed

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/kamino-dev/kamino/internal/wording"
 )
 
 // The rule: at least fewest, and more than half, of the window newest judged nodes of the version have failed.
@@ -301,7 +303,7 @@ func Count(joins []Join, version string) Tally {
 // count returns the tally in a sentence without times.
 func (f Facts) count() string {
 	t := Count(f.Joins, f.Current)
-	return fmt.Sprintf("version %s of pool %s: %d nodes joined, %d failed, %d pending", f.Current, f.Pool, t.Joined, t.Failed, t.Waiting)
+	return fmt.Sprintf("version %s of pool %s: %s joined, %d failed, %d pending", f.Current, f.Pool, wording.Count(t.Joined, "node"), t.Failed, t.Waiting)
 }
 
 func median(of []time.Duration) time.Duration {

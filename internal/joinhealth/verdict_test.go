@@ -137,13 +137,13 @@ func TestVerdicts(t *testing.T) {
 		says   string
 	}{
 		"no version": {"FF", func(f *Facts) { f.Current = "" }, Nothing, Watching, "the recipe of pool workers names no version of the pool"},
-		"too few":    {"JFw", nil, Nothing, Watching, "version 2026.03.09 of pool workers: 1 nodes joined, 1 failed, 1 pending"},
+		"too few":    {"JFw", nil, Nothing, Watching, "version 2026.03.09 of pool workers: 1 node joined, 1 failed, 1 pending"},
 		"bad":        {"FF", nil, RollBack, Failing, goes},
 		"half join": {"FJFJ", nil, Nothing, Failing,
 			"2 of the last 4 nodes of version 2026.03.09 in pool workers failed, last n2: the instance has run for 16 min without a Node; " +
 				"the pool stays on the version: at least half of these nodes joined" + ends},
 		"a person settled the failures": {"FFJ", func(f *Facts) { f.Since = noon.Add(-2*time.Hour + 2*time.Minute) }, Nothing, Watching,
-			"version 2026.03.09 of pool workers: 1 nodes joined, 2 failed, 0 pending"},
+			"version 2026.03.09 of pool workers: 1 node joined, 2 failed, 0 pending"},
 		"more than a day ago": {"FF", func(f *Facts) { f.Now = f.Now.Add(23 * time.Hour) }, Nothing, Watching,
 			"version 2026.03.09 of pool workers: 0 nodes joined, 2 failed, 0 pending"},
 		"other nodes fail": {"FF", func(f *Facts) { f.Elsewhere = joined("x", "Fwu", noon.Add(-2*time.Hour)) }, Nothing, Failing,
@@ -158,10 +158,10 @@ func TestVerdicts(t *testing.T) {
 			stays + "only 7 of 10 nodes of other images are Ready, so the image may not be the cause" + ends},
 		"just well": {"FF", func(f *Facts) { f.OthersReady = 8 }, RollBack, Failing, goes},
 		"too many are not Ready for anything to count": {"Jww", func(f *Facts) { f.OthersReady = 7 }, Nothing, Failing,
-			"version 2026.03.09 of pool workers: 1 nodes joined, 0 failed, 2 pending, " +
+			"version 2026.03.09 of pool workers: 1 node joined, 0 failed, 2 pending, " +
 				"2 of them for more than 30 min; failures are ignored while only 7 of 10 nodes of other images are Ready"},
 		"too many are not Ready, and no node is late": {"Jww", func(f *Facts) { f.OthersReady, f.Now = 7, f.Now.Add(-90*time.Minute) }, Nothing, Watching,
-			"version 2026.03.09 of pool workers: 1 nodes joined, 0 failed, 2 pending"},
+			"version 2026.03.09 of pool workers: 1 node joined, 0 failed, 2 pending"},
 		"no prior": {"FF", func(f *Facts) { f.Prior = "" }, Nothing, Failing, stays + "there is no version to roll back to" + restores},
 		"no prior, and no evidence": {"FF", func(f *Facts) { f.Prior, f.Elsewhere = "", joined("x", "Fwu", noon.Add(-2*time.Hour)) }, Nothing, Failing,
 			stays + "there is no version to roll back to" + restores},
@@ -180,7 +180,7 @@ func TestVerdicts(t *testing.T) {
 			"version 2026.03.09 of pool workers was not the cause: node n0 of version 2026.03.01 did not join either: " +
 				"the instance has run for 16 min without a Node"},
 		"a person promoted the suspect again": {"FJ", func(f *Facts) { f.Suspect = f.Current }, Nothing, Watching,
-			"version 2026.03.09 of pool workers: 1 nodes joined, 1 failed, 0 pending"},
+			"version 2026.03.09 of pool workers: 1 node joined, 1 failed, 0 pending"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := pool(test.word)
@@ -477,5 +477,19 @@ func TestAYoungNodeSettlesNothing(t *testing.T) {
 		if got := Decide(f); got.Do != test.want || got.Do == Nothing && got.State != Suspected {
 			t.Errorf("%s, %g minutes old: %s, %s: %s", test.word, test.minutes, got.Do, got.State, got.Message)
 		}
+	}
+}
+
+// TestNameOfAnInstance: a message names a node, or the last word of the long ID of its instance.
+func TestNameOfAnInstance(t *testing.T) {
+	for id, want := range map[string]string{
+		"azure:///subscriptions/s/virtualMachines/4": "instance 4", "aws:///eu-central-1a/i-0ff1": "instance i-0ff1", "x": "instance x",
+	} {
+		if got := (Join{Instance: cloud.InstanceID(id)}).name(); got != want {
+			t.Errorf("%s is %q, want %q", id, got, want)
+		}
+	}
+	if got := (Join{Node: "node-1", Instance: "azure:///4"}).name(); got != "node-1" {
+		t.Error(got)
 	}
 }

@@ -385,7 +385,7 @@ func (d *Decider) judgeAll(ctx context.Context, w *observed, due map[PoolRef]*ru
 			defer mu.Unlock()
 			kept := &cachedOutcome{PoolOutcome: o, rules: r, inputs: inputsOf(w.prototypes[pool.ID])}
 			if before := d.pools[pool.ID]; before != nil && before.rules == r {
-				kept.refusal = before.refusal
+				kept.refusal = before.refusal.unlessBegun(w.prototypes[pool.ID])
 				kept.keepRebuildWait(before, w.now)
 			}
 			d.pools[pool.ID] = kept

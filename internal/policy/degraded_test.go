@@ -168,6 +168,32 @@ func TestARefusalIsTriedAgainOnDemand(t *testing.T) {
 	s.decided("all", "pool1", policy.Capturing)
 }
 
+// A refusal ends with a capture that a person began since, also outside the schedule: its preflight passed.
+func TestARefusalEndsWithACaptureThatBegan(t *testing.T) {
+	for name, reserved := range map[string]bool{"its preflight failed": false, "it reserved its donor": true} {
+		s := newTestEnv(t)
+		id := s.pool("pool1", 3, 20)
+		s.policy("all", func(p *v1alpha1.PrototypePolicySpec) {
+			p.Schedule.Cron, p.Schedule.Window = "0 12 * * *", metav1.Duration{Duration: time.Hour}
+		})
+		s.decider.Preflight = refuseAll("QuotaExceeded")
+		s.runPass()
+		s.clock.Advance(2 * time.Hour)
+		p := &v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{Name: "by-hand"}, Spec: v1alpha1.PrototypeSpec{
+			Pool: "pool1", PoolID: string(id), Version: "2026.03.08", Donor: v1alpha1.Donor{NodeName: "pool1-1", ProviderID: "azure:///id"}}}
+		s.must(s.client.Create(t.Context(), p))
+		if p.Status.Phase = v1alpha1.PhaseFailed; reserved {
+			now := metav1.NewMicroTime(s.clock.Now())
+			p.Status.Donor = &v1alpha1.DonorStatus{ReservedAt: &now}
+		}
+		s.must(s.client.Status().Update(t.Context(), p))
+		s.runPass()
+		if c := s.condition("all", v1alpha1.ConditionDegraded); (c.Status == metav1.ConditionTrue) == reserved {
+			t.Errorf("%s: %+v", name, c)
+		}
+	}
+}
+
 // A refusal lasts while the schedule is closed. A pool that needs no capture any more has no refusal.
 func TestRefusalOutsideSchedule(t *testing.T) {
 	s := newTestEnv(t)

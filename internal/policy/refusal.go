@@ -40,6 +40,16 @@ func (r refusal) until(donor string) time.Time {
 	return r.at.Add(r.life)
 }
 
+// unlessBegun is the refusal, or the zero value if a capture of the pool has reserved its donor since: its preflight passed.
+func (r refusal) unlessBegun(captures []v1alpha1.Prototype) refusal {
+	for i := range captures {
+		if d := captures[i].Status.Donor; d != nil && d.ReservedAt != nil && d.ReservedAt.After(r.at) {
+			return refusal{}
+		}
+	}
+	return r
+}
+
 // again is the lifetime of the next refusal. After a long pause, the lifetime begins at refusalTTL.
 func (r refusal) again(donor string, now time.Time) time.Duration {
 	if r.life == 0 || donor != r.donor || now.Sub(r.until(donor)) > maxRefusalTTL {

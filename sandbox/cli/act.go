@@ -49,7 +49,7 @@ func (r *root) patch() *cobra.Command {
 	order := control.Patch{Reboot: true}
 	command := &cobra.Command{
 		Use: "patch NODE", Short: "Patch a machine and reboot the machine",
-		Long: `Installs newer packages on the disk of the machine, writes the annotations of kured and of Kamino's patcher, and
+		Long: `Installs newer packages on the disk of the machine, writes the annotation of kured, and
 reboots the machine. The node is a good donor afterwards. The command returns when the node is Ready again.`,
 		Example: `  kamino-sandbox patch k8s-pool1-24816321-vmss000000
   kamino-sandbox patch k8s-pool1-24816321-vmss000000 --package openssl --package libc6=2.35-0ubuntu3.9

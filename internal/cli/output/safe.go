@@ -21,10 +21,15 @@ type Safe struct {
 	// begun are the first bytes of an incomplete character. returned is a pending carriage return.
 	begun    []byte
 	returned bool
+	// width of the terminal; zero without one.
+	width int
 }
 
 // NewSafe writes to out.
 func NewSafe(out io.Writer) *Safe { return &Safe{out: out} }
+
+// On makes out a terminal of that width.
+func (s *Safe) On(width int) { s.width = width }
 
 // Write writes text, and replaces control characters and invalid bytes, except newlines and tabs.
 func (s *Safe) Write(text []byte) (int, error) {

@@ -53,10 +53,7 @@ func itemLines(i attention.Item, format output.Format, now time.Time) []string {
 		}
 		lines = append(lines, cause...)
 	}
-	next := "Next: " + i.Next
-	if !i.NextAt.IsZero() && i.NextAt.After(now) {
-		next += ", at " + attention.When(i.NextAt, now)
-	}
+	next := "Next: " + i.NextBy(now)
 	if !i.Since.IsZero() {
 		next = fmt.Sprintf("Since %s, %s ago. %s", attention.Clock(i.Since, now), wording.Duration(now.Sub(i.Since)), next)
 	}

@@ -51,8 +51,7 @@ func WriteChangeResult(w io.Writer, format output.Format, d ChangeResult) error 
 	if d.DryRun {
 		lines = append([]string{"Dry run: nothing is changed."}, lines...)
 	}
-	_, err := fmt.Fprintln(w, strings.Join(lines, "\n"))
-	return err
+	return output.Prose(w, strings.Join(lines, "\n")+"\n")
 }
 
 // verb returns the form of a verb for a change, or for a dry run.

@@ -120,7 +120,7 @@ func pairs(w io.Writer, heading string, rows [][2]string) error {
 			name += ":"
 		}
 		line := fmt.Sprintf("%s%-*s   %s", indent, width, name, orNone(row[1]))
-		if _, err := fmt.Fprintln(w, strings.TrimRight(line, " ")); err != nil {
+		if err := output.Prose(w, strings.TrimRight(line, " ")+"\n"); err != nil {
 			return err
 		}
 	}

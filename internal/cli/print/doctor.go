@@ -12,9 +12,6 @@ import (
 	"github.com/kamino-dev/kamino/internal/wording/page"
 )
 
-// fromList are the checks whose findings are sentences of the list of what needs a person.
-var fromList = []string{doctor.CheckAttention, doctor.CheckLease, doctor.CheckReservations}
-
 // urgency orders findings: failures first, then warnings, then what is in order.
 func urgency(f doctor.Finding) int {
 	return slices.Index([]doctor.Level{doctor.Fail, doctor.Warn, doctor.OK}, f.Level)
@@ -33,9 +30,6 @@ func Doctor(w io.Writer, format output.Format, report doctor.Report) error {
 		if f.Subject != "" {
 			message = "pool " + f.Subject + ": " + message
 		}
-		if slices.Contains(fromList, f.Check) {
-			message = strings.ReplaceAll(output.Wrap(message, narrow-20), "\n", "\n"+strings.Repeat(" ", 20))
-		}
 		fmt.Fprintf(&b, "%-4s  %-12s  %s\n", f.Level, f.Check, message)
 		if f.Remedy != "" {
 			fmt.Fprintf(&b, "%20sto do: %s\n", "", f.Remedy)
@@ -45,6 +39,5 @@ func Doctor(w io.Writer, format output.Format, report doctor.Report) error {
 		}
 	}
 	fmt.Fprintf(&b, "\n%d ok, %d warn, %d fail\n", report.OK, report.Warnings, report.Failures)
-	_, err := io.WriteString(w, b.String())
-	return err
+	return output.Prose(w, b.String())
 }

@@ -34,7 +34,7 @@ func History(w io.Writer, format output.Format, h history.History, now time.Time
 		if i == 0 && len(h.Versions) > 0 {
 			line = "\n" + line
 		}
-		if _, err := fmt.Fprintln(w, line); err != nil {
+		if err := output.Prose(w, line+"\n"); err != nil {
 			return err
 		}
 	}

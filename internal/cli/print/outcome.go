@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/internal/wording"
 	"github.com/kamino-dev/kamino/internal/wording/page"
 )
@@ -30,8 +31,7 @@ func Success(w io.Writer, p *v1alpha1.Prototype, now time.Time) error {
 	if p.Status.SavedRecipe != "" {
 		lines = append(lines, fmt.Sprintf("Secret %s keeps the recipe as it was before.", p.Status.SavedRecipe))
 	}
-	_, err := fmt.Fprintln(w, strings.Join(lines, "\n"))
-	return err
+	return output.Prose(w, strings.Join(lines, "\n")+"\n")
 }
 
 // servedThrough says what a capture by copy did to its donor.

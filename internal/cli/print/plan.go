@@ -42,8 +42,7 @@ func WritePlan(w io.Writer, format output.Format, plan Plan) error {
 		_, err := fmt.Fprintf(w, "prototype.%s/%s (dry run)\n", v1alpha1.GroupVersion.Group, plan.Prototype.Name)
 		return err
 	default:
-		_, err := io.WriteString(w, strings.Join(planLines(plan), "\n")+"\n")
-		return err
+		return output.Prose(w, strings.Join(planLines(plan), "\n")+"\n")
 	}
 }
 

@@ -139,7 +139,7 @@ func poolPlan(w io.Writer, p PoolPlan, wide bool, now time.Time) error {
 		(reported.Joined+reported.Failed+reported.Waiting > 0 || reported.Suspect != "") {
 		lines = append(lines, fmt.Sprintf("New nodes: %s.", reported.Message))
 	}
-	if _, err := io.WriteString(w, strings.Join(lines, "\n")+"\n"); err != nil {
+	if err := output.Prose(w, strings.Join(lines, "\n")+"\n"); err != nil {
 		return err
 	}
 	if len(p.Nodes) > 0 {
@@ -151,8 +151,7 @@ func poolPlan(w io.Writer, p PoolPlan, wide bool, now time.Time) error {
 		}
 	}
 	if rest := captureLines(p); len(rest) > 0 {
-		_, err := io.WriteString(w, "\n"+strings.Join(rest, "\n")+"\n")
-		return err
+		return output.Prose(w, "\n"+strings.Join(rest, "\n")+"\n")
 	}
 	return nil
 }

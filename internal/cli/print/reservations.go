@@ -105,8 +105,7 @@ func ClearedAway(w io.Writer, format output.Format, c DeletedLeftovers) error {
 		text += fmt.Sprintf("%s %s of prototype %s %s.\n",
 			strings.ToUpper(l.Kind[:1])+l.Kind[1:], l.Name, l.Prototype, verb(c.DryRun, "is removed", "would be removed"))
 	}
-	_, err := io.WriteString(w, text)
-	return err
+	return output.Prose(w, text)
 }
 
 // ReturnedNode is the result of `kamino return-node`.
@@ -136,8 +135,7 @@ func Returned(w io.Writer, format output.Format, r ReturnedNode) error {
 	case r.State == v1alpha1.DonorReady:
 		text = fmt.Sprintf("Node %s is back in service and Ready.", r.Node)
 	}
-	_, err := fmt.Fprintln(w, text)
-	return err
+	return output.Prose(w, text+"\n")
 }
 
 // DonorFound is the state of a returned donor at the last look, as the end of a sentence; empty for a Ready donor, or

@@ -80,6 +80,5 @@ func WriteRestore(w io.Writer, format output.Format, r Restore) error {
 	if len(r.Others) > 0 {
 		lines = append(lines, fmt.Sprintf("Earlier recipes are in %s: select a Secret with --prototype or --version.", strings.Join(r.Others, ", ")))
 	}
-	_, err := fmt.Fprintln(w, strings.Join(lines, "\n"))
-	return err
+	return output.Prose(w, strings.Join(lines, "\n")+"\n")
 }

@@ -2,6 +2,7 @@
 package nodestate
 
 import (
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,6 +23,17 @@ func ReadySince(n *corev1.Node) (since time.Time, ready bool) {
 		}
 	}
 	return time.Time{}, false
+}
+
+// NotReady says why a node is not Ready, in the words of its kubelet.
+func NotReady(n *corev1.Node) string {
+	text := "node " + n.Name + " is not Ready"
+	for i := range n.Status.Conditions {
+		if c := &n.Status.Conditions[i]; c.Type == corev1.NodeReady && c.Message != "" {
+			text += ": " + strings.TrimSuffix(c.Message, ".")
+		}
+	}
+	return text
 }
 
 // arrival is the time after creation in which a node that was never Ready is arriving.

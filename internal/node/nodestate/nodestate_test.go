@@ -102,3 +102,16 @@ func TestBootOf(t *testing.T) {
 		}
 	}
 }
+
+// TestNotReady: the words of the kubelet follow the name.
+func TestNotReady(t *testing.T) {
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}}
+	if got := NotReady(n); got != "node node-1 is not Ready" {
+		t.Error(got)
+	}
+	n.Status.Conditions = []corev1.NodeCondition{
+		{Type: corev1.NodeDiskPressure, Message: "no pressure"}, {Type: corev1.NodeReady, Message: "cni plugin not initialized."}}
+	if got := NotReady(n); got != "node node-1 is not Ready: cni plugin not initialized" {
+		t.Error(got)
+	}
+}
