@@ -20,6 +20,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/capture/plan"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/node"
+	"github.com/kamino-dev/kamino/internal/node/nodestate"
 	"github.com/kamino-dev/kamino/internal/testing/memory"
 	"github.com/kamino-dev/kamino/internal/trial"
 )
@@ -110,7 +111,7 @@ func (v *trialEnv) Hold(ctx context.Context, subject trial.Subject) (held trial.
 				n.Spec.Unschedulable = true
 				v.must(v.objects.Update(corev1.SchemeGroupVersion.WithResource("nodes"), &n, ""))
 			}
-			held.Node, held.Ready = &n, true
+			held.Node, held.Ready = &n, nodestate.Ready(&n)
 			held.Known = []v1alpha1.TrialNodeRecord{{Instance: n.Spec.ProviderID, Node: n.Name, UID: n.UID, Cordoned: true}}
 		}
 		return nil
@@ -389,6 +390,69 @@ func TestTroubleOfACopy(t *testing.T) {
 				if tries != of.tries {
 					t.Errorf("%d copies were made, want %d", tries, of.tries)
 				}
+			}
+		})
+	}
+}
+
+// TestAWorkshopThatReboots: a machine that boots with the copy attached may be the donor. Before, a reboot does no harm.
+func TestAWorkshopThatReboots(t *testing.T) {
+	attached := func(_ *v1alpha1.Prototype, w memory.World) bool { return len(w.Copies) > 0 && w.Copies[0].IsAttached }
+	cleaned := func(p *v1alpha1.Prototype, w memory.World) bool { return p.Status.Proof != nil && attached(p, w) }
+	joined := func(p *v1alpha1.Prototype, _ memory.World) bool { return p.Status.Phase == v1alpha1.PhaseCopying }
+	for name, of := range map[string]struct {
+		when func(*v1alpha1.Prototype, memory.World) bool
+		// reboots, or is not Ready for so long.
+		silent time.Duration
+		words  string // empty: the capture succeeds
+	}{
+		"before the copy is there":      {when: joined},
+		"with the copy":                 {when: attached, words: "has booted again"},
+		"with the cleaned copy":         {when: cleaned, words: "has booted again"},
+		"silent before the copy":        {when: joined, silent: 5 * time.Minute},
+		"silent for a moment":           {when: attached, silent: 20 * time.Second},
+		"silent for long":               {when: attached, silent: 10 * time.Minute, words: "not Ready for more than 30s"},
+		"silent with the cleaned copy":  {when: cleaned, silent: 10 * time.Minute, words: "not Ready for more than 30s"},
+		"shortly with the cleaned copy": {when: cleaned, silent: 20 * time.Second},
+		"so often that it adds up":      {when: attached, silent: -20 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := byCopy(t)
+			c.decide()
+			var struck time.Time
+			strikes := 0
+			p := c.course(func(int) {
+				p, world := c.prototype(), c.cloud.World()
+				if p == nil || len(world.Workshops) == 0 || len(world.Workshops[0].Instances) == 0 {
+					return
+				}
+				n, _ := c.tracked("nodes", "", nodeNameOf(world.Workshops[0].Instances[0])).(*corev1.Node)
+				if n == nil {
+					return
+				}
+				isOver := !struck.IsZero() && c.clock.Now().Sub(struck) >= of.silent.Abs()
+				switch {
+				case struck.IsZero() && of.when(p, world):
+					struck = c.clock.Now()
+					if strikes++; of.silent == 0 {
+						n.Status.NodeInfo.BootID = "another"
+					} else {
+						n.Status.Conditions[0].Status = corev1.ConditionUnknown
+					}
+				case isOver && of.silent != 0 && !nodestate.Ready(n):
+					n.Status.Conditions[0].Status = corev1.ConditionTrue
+				case isOver && of.silent < 0 && strikes < 3:
+					struck = time.Time{}
+				}
+				c.must(c.objects.Update(corev1.SchemeGroupVersion.WithResource("nodes"), n, ""))
+			})
+			switch {
+			case strikes == 0:
+				t.Fatal("the copy was never there")
+			case of.words == "":
+				c.copied(p)
+			default:
+				c.gaveUp(p, plan.WorkshopRestarted, of.words, donorName, "publishes nothing")
 			}
 		})
 	}
