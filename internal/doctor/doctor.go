@@ -86,6 +86,7 @@ var poolChecks = []struct {
 	{CheckRBAC, nodeDeletion},
 	{CheckPool, recipe},
 	{CheckPool, preflight},
+	{CheckKured, rebooters},
 	{CheckProfile, profile},
 	{CheckVersions, versions},
 	{CheckImages, images},

@@ -63,7 +63,7 @@ func permissions(ctx context.Context, p *poolView) (found []Finding) {
 	}
 	p.reported[cloud.PermissionMissing] = true
 	tries := p.any(func(s v1alpha1.Settings) bool { return s.Trial.Mode != v1alpha1.TrialOff }, true)
-	copies := p.any(v1alpha1.Settings.CopiesDonor, p.Cloud.CanCopy() && !p.Cloud.CopiesOnRequest())
+	copies := p.copies()
 	list = slices.DeleteFunc(list, func(of cloud.Permission) bool { // a credential should not have permissions without a use
 		return of.For == cloud.ForRemoval && p.leaves == "" || (of.For == cloud.ForTrialApart || of.For == cloud.ForConsole) && !tries ||
 			of.For == cloud.ForCopy && !copies
@@ -96,6 +96,11 @@ func permissions(ctx context.Context, p *poolView) (found []Finding) {
 // any reports whether one of the policies for the pool has matching settings. without is the answer for a pool without a policy.
 func (p *poolView) any(is func(v1alpha1.Settings) bool, without bool) bool {
 	return p.policy(p.policies, p.id, is) != nil || without && p.policy(p.policies, p.id, anySettings) == nil
+}
+
+// copies reports whether a capture of the pool would copy a disk in use.
+func (p *poolView) copies() bool {
+	return p.any(v1alpha1.Settings.CopiesDonor, p.Cloud.CanCopy() && !p.Cloud.CopiesOnRequest())
 }
 
 // recipe reports the provider's refusals and cautions about the pool, and an owner of the recipe.
