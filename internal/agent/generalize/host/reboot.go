@@ -7,7 +7,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/agent/tree"
 )
 
-// rebootUnits are what an orderly reboot starts, by whoever asks: systemctl, shutdown, logind, kured or a package manager.
+// rebootUnits are what an orderly reboot starts, by anyone who asks: systemctl, shutdown, logind, kured or a package manager.
 var rebootUnits = []string{"reboot.target", "kexec.target", "soft-reboot.target"}
 
 // RefuseReboots lets systemd of the running machine refuse orderly reboots until its next boot. A crash, or a reboot by force, still
