@@ -122,8 +122,7 @@ const preflightLife = time.Minute
 // preflightKey identifies a planned capture.
 type preflightKey struct {
 	cloud.PreflightSpec
-	trial        v1alpha1.TrialMode
-	workshopType string
+	trial v1alpha1.TrialMode
 }
 
 // preflights are the times of preflights without refusals, by planned capture.
@@ -151,8 +150,9 @@ func (f *preflights) add(spec preflightKey, now time.Time) {
 func (q cloudChecks) preflight(ctx context.Context, w *pass) ([]cloud.Refusal, error) {
 	spec := preflightKey{PreflightSpec: cloud.PreflightSpec{Pool: w.pool, Instance: w.id, Version: w.p.Spec.Version,
 		Removes: w.p.Spec.ReplacesDonor(), Grows: w.p.Spec.GrowsFirst(),
-		RemovesBootstrap: removesBootstrap(w.p), Copies: w.p.Spec.Settings.CopiesDonor()},
-		trial: w.p.Spec.Settings.Trial.Mode, workshopType: w.p.Spec.Settings.Donor.WorkshopType}
+		RemovesBootstrap: removesBootstrap(w.p), Copies: w.p.Spec.Settings.CopiesDonor(),
+		WorkshopType: w.p.Spec.Settings.Donor.WorkshopType},
+		trial: w.p.Spec.Settings.Trial.Mode}
 	if w.donor.instance.ID != "" && q.memory.isValid(spec, q.now()) {
 		return slices.Clone(w.donor.instance.Refusals), nil
 	}

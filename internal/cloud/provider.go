@@ -1,6 +1,7 @@
 package cloud
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -102,7 +103,7 @@ func (j *joined) Preflight(ctx context.Context, spec PreflightSpec) ([]Refusal, 
 		return nil, err
 	}
 	ofDisk, err := j.disks.PreflightDisk(ctx, DiskSpec{FamilyVersion: FamilyVersion{pool.Family, spec.Version}, ImageRequirements: requirements,
-		Instance: spec.Instance, Copies: spec.Copies})
+		Instance: spec.Instance, Copies: spec.Copies, WorkshopType: cmp.Or(spec.WorkshopType, pool.InstanceType)})
 	if err != nil {
 		return nil, err
 	}

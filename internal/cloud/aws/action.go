@@ -22,6 +22,7 @@ const (
 	stopAction       = "ec2:StopInstances"
 	startAction      = "ec2:StartInstances"
 	copyAction       = "ec2:CreateSnapshot"
+	typesAction      = "ec2:DescribeInstanceTypes"
 	registerAction   = "ec2:RegisterImage"
 	// uefiAction reads the UEFI variables of an instance, for example the keys of Secure Boot. RegisterImage does not copy them.
 	uefiAction     = "ec2:GetInstanceUefiData"

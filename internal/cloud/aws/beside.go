@@ -165,11 +165,14 @@ func enaSettings(s *types.LaunchTemplateEnaSrdSpecification) *types.EnaSrdSpecif
 }
 
 // besideType returns the instance type of an instance beside the group: the first override of a mixed group. If attributes select the type, it is
-// the type of an instance of the group. Empty leaves the type to the launch template.
+// the type of an instance of the group. Empty if unknown.
 func besideType(r recipe) types.InstanceType {
 	m := r.group.MixedInstancesPolicy
 	if m == nil || m.LaunchTemplate == nil || len(m.LaunchTemplate.Overrides) == 0 {
-		return ""
+		if r.data == nil {
+			return ""
+		}
+		return r.data.InstanceType
 	}
 	if first := sdk.ToString(m.LaunchTemplate.Overrides[0].InstanceType); first != "" {
 		return types.InstanceType(first)
