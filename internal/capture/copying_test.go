@@ -468,15 +468,20 @@ func TestEverySingleCallLostOfACopy(t *testing.T) {
 	}}.LoseEach(t)
 }
 
-// swept checks that a sweep leaves nothing of the capture.
-func (c *copyEnv) swept() {
-	c.t.Helper()
+// sweep sweeps the place of a pool, a few times.
+func (c *copyEnv) sweep(pool cloud.PoolID) {
 	for range 5 {
-		if memory.RunUntilCrash(func() { _, _ = c.engine.SweepLeftovers(context.Background(), []cloud.PoolID{c.pool}) }) {
+		if memory.RunUntilCrash(func() { _, _ = c.engine.SweepLeftovers(context.Background(), []cloud.PoolID{pool}) }) {
 			c.restart()
 		}
 		c.tick(time.Minute)
 	}
+}
+
+// swept checks that sweeps leave nothing of the capture.
+func (c *copyEnv) swept() {
+	c.t.Helper()
+	c.sweep(c.pool)
 	if c.order() == nil { // Kubernetes deletes the key with its owner
 		_ = c.objects.Delete(corev1.SchemeGroupVersion.WithResource("secrets"), podspace, c.podName())
 	}
@@ -709,24 +714,53 @@ func TestACopyWithoutItsPrototype(t *testing.T) {
 		t.Run(string(phase), func(t *testing.T) {
 			c := byCopy(t)
 			c.decide()
-			for range 200 {
-				p := c.prototype()
-				if p.Status.Phase == phase {
-					break
-				}
-				result, err := c.engine.Pass(t.Context(), c.name)
-				c.must(err)
-				c.tick(max(result.After, 4*time.Second))
-				c.runPods()
-			}
-			p := c.prototype()
-			if p.Status.Phase != phase {
-				t.Fatalf("the capture was never in phase %s: %s", phase, verdict(p))
-			}
-			p.Finalizers = nil
-			c.must(c.clean.Update(t.Context(), p))
-			c.must(c.clean.Delete(t.Context(), p))
+			c.loseAt(phase)
 			c.swept()
 		})
 	}
+}
+
+// loseAt deletes the Prototype by force, once it is in a phase.
+func (c *copyEnv) loseAt(phase v1alpha1.Phase) {
+	c.t.Helper()
+	for range 200 {
+		p := c.prototype()
+		if p.Status.Phase == phase {
+			p.Finalizers = nil
+			c.must(c.clean.Update(c.t.Context(), p))
+			c.must(c.clean.Delete(c.t.Context(), p))
+			return
+		}
+		result, err := c.engine.Pass(c.t.Context(), c.name)
+		c.must(err)
+		c.tick(max(result.After, 4*time.Second))
+		c.runPods()
+	}
+	c.t.Fatalf("the capture was never in phase %s: %s", phase, verdict(c.prototype()))
+}
+
+// TestACopyWithoutItsPool: the sweep knows only another pool in the same place, and loses each call. Things of another cluster stay.
+func TestACopyWithoutItsPool(t *testing.T) {
+	memory.Courses{Losses: losses, Least: 10, Sparse: testing.Short(), Play: func(t *testing.T, schedule *memory.Schedule) {
+		c := byCopy(t)
+		c.decide()
+		c.loseAt(v1alpha1.PhaseGeneralizing)
+		other := c.cloud.AddPool(memory.PoolSpec{Name: "other"})
+		theirs := map[string]string{cloud.TagUID: "gone", cloud.TagOrder: "o", cloud.TagCluster: "another", cloud.TagEndsAt: "2020-01-01T00:00:00Z"}
+		_, err := c.cloud.EnsureWorkshop(t.Context(), cloud.WorkshopSpec{Pool: c.pool, Name: "theirs", Tags: theirs})
+		c.must(err)
+		if w := c.cloud.World(); len(w.Workshops) != 2 || len(w.Copies) != 1 {
+			t.Fatalf("nothing is left to find: %+v %+v", w.Workshops, w.Copies)
+		}
+		c.schedule = schedule
+		c.sweep(other)
+		c.schedule = nil
+		w := c.cloud.World()
+		if len(w.Workshops) != 1 || w.Workshops[0].Name != "theirs" || len(w.Copies) > 0 {
+			t.Errorf("left are workshops %+v and copies %+v", w.Workshops, w.Copies)
+		}
+		if all, err := c.cloud.Snapshots(t.Context(), other); err != nil || len(all) > 0 {
+			t.Errorf("left are snapshots %+v, %v", all, err)
+		}
+	}}.LoseEach(t)
 }

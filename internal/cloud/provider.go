@@ -282,12 +282,16 @@ func (j *joined) Snapshots(ctx context.Context, pools ...PoolID) ([]Snapshot, er
 	return j.disks.Snapshots(ctx, families...)
 }
 
-// familiesOf returns the image families of pools.
+// familiesOf returns the image families of pools that are there.
 func (j *joined) familiesOf(ctx context.Context, pools []PoolID) (families []ImageFamily, err error) {
-	families = make([]ImageFamily, len(pools))
-	for i, pool := range pools {
-		if families[i], err = j.family(ctx, pool); err != nil {
+	for _, pool := range pools {
+		family, err := j.family(ctx, pool)
+		switch {
+		case Is(err, NotFound): // other pools have the same place
+		case err != nil:
 			return nil, err
+		default:
+			families = append(families, family)
 		}
 	}
 	return families, nil

@@ -217,7 +217,7 @@ func (r *clusterAccess) listApart(ctx context.Context, of use, pools []cloud.Poo
 		return nil, err
 	}
 	for _, m := range machines {
-		if record, is := of.recordOf(m); is && slices.Contains(pools, record.Pool) {
+		if record, is := of.recordOf(m); is && len(pools) > 0 {
 			record.Tags = cloud.OwnerTags(record.Tags)
 			found = append(found, record)
 		}
