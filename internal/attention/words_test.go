@@ -55,6 +55,9 @@ func worlds() map[string]attention.Facts {
 	all["an orphan that cannot rejoin, with a controller"] = attention.Facts{Lease: sweeps, Reserved: []reservations.Node{orphan}}
 	left := []reservations.Leftover{{Kind: reservations.Snapshot, Name: "s1", Prototype: "p"}}
 	all["a leftover"] = attention.Facts{Leftovers: left}
+	held := []reservations.Leftover{{Kind: reservations.Snapshot, Name: "s1", Prototype: "p", HeldBy: "image ami-1", Release: "aws ec2 deregister-image --image-id ami-1"}}
+	all["a held leftover"] = attention.Facts{Leftovers: held}
+	all["a held leftover, with a controller"] = attention.Facts{Lease: sweeps, Leftovers: held}
 	all["a leftover, with a controller"] = attention.Facts{Lease: sweeps, Leftovers: left}
 	all["a quarantined version"] = attention.Facts{Pools: []attention.Pool{{Name: "pool1", Prior: "2026.03.01", Quarantined: "version 2026.03.08: bad"}}}
 	rolling := cloud.Refuse(v1alpha1.PolicyRollingBack, "pool pool1 is rolling back", "run `kamino rollback pool1`")

@@ -173,7 +173,7 @@ func (r leftovers) straySnapshots(ctx context.Context) ([]reservations.Leftover,
 		if s.State != cloud.Deleting && (s.Origin == cloud.Own || slices.ContainsFunc(r.pools, ofPool)) {
 			found = append(found, reservations.Leftover{
 				Kind: reservations.Snapshot, Name: s.ID, Prototype: s.Name, UID: types.UID(s.Tags[cloud.TagUID]), Unmarked: s.Origin == cloud.Unmarked,
-				Overdue: isOver(s.Tags, r.now()),
+				Overdue: isOver(s.Tags, r.now()), HeldBy: s.HeldBy, Release: s.Release,
 			})
 		}
 	}

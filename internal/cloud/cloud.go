@@ -122,6 +122,10 @@ type Snapshot struct {
 	Tags  map[string]string `json:"tags,omitempty"`
 	// Error is the cloud's message if State is Failed.
 	Error string `json:"error,omitempty"`
+	// HeldBy is what keeps the cloud from deleting the snapshot of a disk in use, and Release the command that ends it; empty without
+	// such a thing. Only Snapshots sets both.
+	HeldBy  string `json:"-"`
+	Release string `json:"-"`
 	// Origin is set by Snapshots of InCluster only.
 	Origin Origin `json:"-"`
 }

@@ -350,7 +350,8 @@ func TestAWSImageOfARawSnapshot(t *testing.T) {
 		w.advance(time.Minute)
 		left, err := w.disks.Snapshots(t.Context(), family)
 		w.must(err)
-		if len(left) != 1 || left[0].ID != id || left[0].Tags[cloud.TagEndsAt] == "" || left[0].State != cloud.Complete {
+		if len(left) != 1 || left[0].ID != id || left[0].Tags[cloud.TagEndsAt] == "" || left[0].State != cloud.Complete ||
+			left[0].HeldBy != "image "+*image.ImageId || left[0].Release != "aws ec2 deregister-image --region "+awsRegion+" --image-id "+*image.ImageId {
 			t.Errorf("%s: a sweep finds %+v", name, left)
 		}
 	}

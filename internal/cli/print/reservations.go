@@ -53,6 +53,13 @@ func Reservations(w io.Writer, format output.Format, report ReservationReport, n
 		}
 	}
 	for _, l := range report.Leftovers {
+		if l.HeldBy != "" {
+			if _, err := fmt.Fprintf(w, "Leftover of deleted prototype %s: %s %s, which %s uses. Run `%s`; the controller then deletes the %s.\n",
+				l.Prototype, l.Kind, l.Name, l.HeldBy, l.Release, l.Kind); err != nil {
+				return err
+			}
+			continue
+		}
 		_, err := fmt.Fprintf(w, "Leftover of deleted prototype %s: %s %s. The controller deletes leftovers; without a controller, "+
 			"run `kamino return-node --leftovers`.\n", l.Prototype, l.Kind, l.Name)
 		if err != nil {
