@@ -150,7 +150,7 @@ func TestXFSEndsWithItsContext(t *testing.T) {
 
 // FuzzXFS changes bytes of a small XFS, with right checksums. The work ends, and reads no more than a few times the device.
 func FuzzXFS(f *testing.F) {
-	f.Add([]byte{0, 6, 3})              // a block of 770 bytes
+	f.Add([]byte{0, 7, 1})              // a block of 513 bytes
 	f.Add([]byte{0, 104, 1, 0, 105, 9}) // an inode of 265 bytes
 	f.Add([]byte{0, 48, 0x80, 0, 100, 0})
 	f.Add([]byte{32, 0, 1, 33, 246, 8, 34, 32, 0x82, 16, 66, 0xFF})
