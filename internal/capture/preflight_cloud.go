@@ -154,7 +154,7 @@ func (q cloudChecks) preflight(ctx context.Context, w *pass) ([]cloud.Refusal, e
 		WorkshopType: w.p.Spec.Settings.Donor.WorkshopType},
 		trial: w.p.Spec.Settings.Trial.Mode}
 	if w.donor.instance.ID != "" && q.memory.isValid(spec, q.now()) {
-		return slices.Clone(w.donor.instance.Refusals), nil
+		return cloud.RefusalsFor(spec.Copies, w.donor.instance.Refusals), nil
 	}
 	refusals, err := q.cloud.Preflight(ctx, spec.PreflightSpec)
 	if err != nil {

@@ -114,7 +114,7 @@ func (j *joined) Preflight(ctx context.Context, spec PreflightSpec) ([]Refusal, 
 			found = append(found, refusal)
 		}
 	}
-	return found, nil
+	return RefusalsFor(spec.Copies, found), nil
 }
 
 // Image implements Versions.

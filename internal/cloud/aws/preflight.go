@@ -65,7 +65,6 @@ func (p *ImageProvider) refusalsOfDonor(ctx context.Context, ref instance, m typ
 		settings, err := p.settings(ctx, ref)
 		return append(found, settings...), err
 	}
-	found = slices.DeleteFunc(found, func(r cloud.Refusal) bool { return r.Reason == cloud.StopTerminates })
 	if len(billingOf(nil, nil, m.ProductCodes).Codes) > 0 {
 		found = append(found, refuseMarketplace(ref.String()))
 	}

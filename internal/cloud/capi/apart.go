@@ -96,7 +96,7 @@ func (a apart) preflight(ctx context.Context) ([]cloud.Refusal, error) {
 	if err != nil {
 		return nil, err
 	}
-	found := append(v.refusals(), v.refuseSeparateMachine(a.use)...)
+	found := append(cloud.RefusalsFor(true, v.refusals()), v.refuseSeparateMachine(a.use)...) // it is never stopped by Kamino
 	lack, err := a.refuseRights(ctx, v, a.feature)
 	if err != nil {
 		return nil, err
@@ -243,7 +243,7 @@ func (a apart) ensure(ctx context.Context, like func(context.Context, poolView) 
 	if err != nil {
 		return cloud.Trial{}, err
 	}
-	for _, refusal := range slices.Concat(v.refusals(), v.refuseSeparateMachine(a.use)) {
+	for _, refusal := range slices.Concat(cloud.RefusalsFor(true, v.refusals()), v.refuseSeparateMachine(a.use)) {
 		return cloud.Trial{}, refusal.Error(a.op, a.of.String())
 	}
 	spec, err := like(ctx, v)
