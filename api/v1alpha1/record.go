@@ -157,6 +157,10 @@ type WorkshopRecord struct {
 	// Instance is the provider ID, and Nodes are its Nodes with what Kamino changed on each.
 	Instance string            `json:"instance,omitempty"`
 	Nodes    []TrialNodeRecord `json:"nodes,omitempty"`
+	// Boot is the boot of the Node in which the first copy was attached. A later boot may be of the donor's system. AwaySince is since
+	// when the Node is not Ready in that boot.
+	Boot      string       `json:"boot,omitempty"`
+	AwaySince *metav1.Time `json:"awaySince,omitempty"`
 	// CleaningUp: whatever there is of the workshop is removed. CleanupStartedAt is since when.
 	CleaningUp       bool         `json:"cleaningUp,omitempty"`
 	CleanupStartedAt *metav1.Time `json:"cleanupStartedAt,omitempty"`

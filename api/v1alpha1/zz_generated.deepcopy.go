@@ -2073,6 +2073,10 @@ func (in *WorkshopRecord) DeepCopyInto(out *WorkshopRecord) {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
 	}
+	if in.AwaySince != nil {
+		in, out := &in.AwaySince, &out.AwaySince
+		*out = (*in).DeepCopy()
+	}
 	if in.CleanupStartedAt != nil {
 		in, out := &in.CleanupStartedAt, &out.CleanupStartedAt
 		*out = (*in).DeepCopy()

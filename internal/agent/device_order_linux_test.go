@@ -71,7 +71,7 @@ func TestOrderOfACopy(t *testing.T) {
 		put(t, dir, name, content)
 	}
 	args := []string{
-		"generalize", "--device", device, "--serial", "vol-1", "--snapshot", "snap-1", "--profile", "static", "--prototype", "p", "--uid", "u", "--order", "ns/o", "--order-uid", "ou",
+		"generalize", "--device", device, "--machine-root", t.TempDir(), "--serial", "vol-1", "--snapshot", "snap-1", "--profile", "static", "--prototype", "p", "--uid", "u", "--order", "ns/o", "--order-uid", "ou",
 		"--key-file", filepath.Join(dir, "key"), "--pod-uid-file", filepath.Join(dir, "pod-uid"), "--token-file", filepath.Join(dir,
 			"token"), "--ca-file", filepath.Join(dir, "ca.crt"),
 	}
@@ -93,6 +93,8 @@ func TestOrderOfACopy(t *testing.T) {
 		s.order.APIVersion, s.order.Kind, s.order.Namespace, s.order.Name, s.order.UID = v1alpha1.GroupVersion.String(), "NodeOrder", "ns", "o", "ou"
 		if out, code := program(t, args...); code != exit.Refused || !strings.Contains(out, c.says) {
 			t.Errorf("%s %s: exit code %d, want %q\n%s", c.method, c.token, code, c.says, out)
+		} else if strings.Contains(out, "may still reboot") != c.report { // a machine without systemd
+			t.Errorf("%s %s: reboots are refused before the order is checked, or not at all\n%s", c.method, c.token, out)
 		}
 		report, err := v1alpha1.ReportOf(&s.order, record)
 		if err != nil || (report != nil) != c.report {

@@ -103,6 +103,14 @@ func (l *list) reserved() {
 		} else if l.facts.Lease.Sweeps {
 			item.Next = "the controller deletes leftovers within minutes"
 		}
+		if left.HeldBy != "" {
+			item.Cause += fmt.Sprintf(", and the cloud keeps its copy of a running node's disk, with its secrets, as long as %s uses it: find who made that, "+
+				"and remove the nodes made from it", left.HeldBy)
+			item.Next, item.Command = "nothing, until you release it", left.Release
+			if l.facts.Lease.Sweeps {
+				item.Next = "the controller deletes it within minutes of its release"
+			}
+		}
 		l.add(item, left.Kind+" "+left.Name)
 	}
 }

@@ -55,6 +55,9 @@ func worlds() map[string]attention.Facts {
 	all["an orphan that cannot rejoin, with a controller"] = attention.Facts{Lease: sweeps, Reserved: []reservations.Node{orphan}}
 	left := []reservations.Leftover{{Kind: reservations.Snapshot, Name: "s1", Prototype: "p"}}
 	all["a leftover"] = attention.Facts{Leftovers: left}
+	held := []reservations.Leftover{{Kind: reservations.Snapshot, Name: "s1", Prototype: "p", HeldBy: "image ami-1", Release: "aws ec2 deregister-image --image-id ami-1"}}
+	all["a held leftover"] = attention.Facts{Leftovers: held}
+	all["a held leftover, with a controller"] = attention.Facts{Lease: sweeps, Leftovers: held}
 	all["a leftover, with a controller"] = attention.Facts{Lease: sweeps, Leftovers: left}
 	all["the node of a trial, with a controller"] = attention.Facts{Lease: sweeps,
 		Leftovers: []reservations.Leftover{{Kind: reservations.TrialNode, Name: "node-9", Prototype: "p"}}}

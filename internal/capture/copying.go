@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -31,6 +33,9 @@ const (
 	copyEnd = copyLimit + time.Hour
 	// workshopLimit is the time for the workshop's Node to become Ready.
 	workshopLimit = 15 * time.Minute
+	// awayLimit is the time for which the Node may be not Ready with the copy attached. Without a heartbeat of its kubelet, a Node is
+	// not Ready after 40 seconds.
+	awayLimit = 30 * time.Second
 	// quietLimit is the time for the pod on the donor, from its order on. The pod waits ten minutes for a quiet disk, and then ten
 	// minutes for the engine.
 	quietLimit = 25 * time.Minute
@@ -69,7 +74,7 @@ type copying struct {
 // copyObjects are the workshop and the copy of the donor's disk.
 type copyObjects struct {
 	workshop cloud.Trial
-	// node is the workshop's Node; nil before it is Ready and takes no pods. late explains a workshop that does not join.
+	// node is the workshop's Node; nil before it is Ready and takes no pods. late explains a workshop that does not join, or has left.
 	node *corev1.Node
 	late string
 	raw  cloud.Snapshot
@@ -227,12 +232,12 @@ func (c copying) lookWorkshop(ctx context.Context, w *pass) (err error) {
 		return nil
 	}
 	f.Copy.Workshop = plan.WorkshopMaking
-	if len(seen.Instances) > 0 && !w.ends() && !f.Disk.Proven {
+	if len(seen.Instances) > 0 && !w.ends() && f.Image.Snapshot == plan.Absent {
 		if err := c.lookWorkshopNode(ctx, w); err != nil {
 			return err
 		}
 	}
-	if f.Copy.Workshop == plan.WorkshopMaking && r.StartedAt != nil && c.now().Sub(r.StartedAt.Time) > workshopLimit {
+	if f.Copy.Workshop == plan.WorkshopMaking && r.Boot == "" && r.StartedAt != nil && c.now().Sub(r.StartedAt.Time) > workshopLimit {
 		f.Copy.Workshop = plan.WorkshopLate
 		return c.explainLate(ctx, w)
 	}
@@ -253,17 +258,14 @@ func (c copying) lookWorkshopNode(ctx context.Context, w *pass) error {
 			return noted
 		}
 	}
-	switch {
-	case err != nil:
-		return err
-	case held.Doubt != "":
-		w.copy.late = held.Doubt
-		return nil
-	case held.Node == nil:
-		return nil
-	case !held.Ready:
+	if w.copy.late = held.Doubt; w.copy.late == "" && held.Node != nil && !held.Ready {
 		w.copy.late = nodestate.NotReady(held.Node)
-		return nil
+	}
+	if err == nil && after.Boot != "" {
+		err = c.lookBoot(ctx, w, held)
+	}
+	if err != nil || !isPresent(held) || w.facts.Copy.Workshop == plan.WorkshopAway {
+		return err
 	}
 	if !w.facts.Disk.Touched {
 		left, err := node.Left(ctx, c.kube, held.Node.Name, v1alpha1.DrainSettings{}, ownPod(podNamespaceOf(w, c.orders.podNamespace), w.p))
@@ -277,6 +279,25 @@ func (c copying) lookWorkshopNode(ctx context.Context, w *pass) error {
 		}
 	}
 	w.copy.node, w.facts.Copy.Workshop = held.Node, plan.WorkshopReady
+	return nil
+}
+
+func isPresent(held trial.Held) bool { return held.Doubt == "" && held.Node != nil && held.Ready }
+
+// lookBoot compares the workshop with the boot in which the copy was attached. A machine with two roots of the same labels may boot
+// either, so a workshop that boots again, or no longer shows that it has not, is lost.
+func (c copying) lookBoot(ctx context.Context, w *pass, held trial.Held) error {
+	r, now := w.copyRecord().Workshop, metav1.NewTime(c.now())
+	switch isAway := !isPresent(held); {
+	case held.Node != nil && held.Node.Status.NodeInfo.BootID != r.Boot:
+		w.copy.late, w.facts.Copy.Workshop = fmt.Sprintf("node %s has booted again", held.Node.Name), plan.WorkshopAway
+	case isAway && r.AwaySince == nil:
+		return c.note(ctx, w, func(r *v1alpha1.CopyRecord) { r.Workshop.AwaySince = &now })
+	case isAway && now.Sub(r.AwaySince.Time) > awayLimit:
+		w.copy.late, w.facts.Copy.Workshop = cmp.Or(held.Doubt, fmt.Sprintf("its Node is not Ready for more than %s", awayLimit)), plan.WorkshopAway
+	case !isAway && r.AwaySince != nil:
+		return c.note(ctx, w, func(r *v1alpha1.CopyRecord) { r.Workshop.AwaySince = nil })
+	}
 	return nil
 }
 

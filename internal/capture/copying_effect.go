@@ -69,9 +69,9 @@ func (c copying) quiesce(ctx context.Context, w *pass) error {
 	if w.awaitsMoment() && w.disk.order != nil && w.disk.order.UID == w.record.Order.UID {
 		return c.pods.createOrderPod(ctx, w, quiescePod(w.p, w.disk.order, c.pods.image.of(w.p)))
 	}
-	boot := w.donor.node.Status.NodeInfo.BootID
-	if boot == "" {
-		return fmt.Errorf("node %s reports no boot ID: a capture needs the boot ID from the kubelet", w.donor.node.Name)
+	boot, err := bootOf(w.donor.node)
+	if err != nil {
+		return err
 	}
 	nonce := make([]byte, 32)
 	_, _ = rand.Read(nonce) // never fails
@@ -190,7 +190,17 @@ func (c copying) deleteRaw(ctx context.Context, w *pass) error {
 	return c.cloud.DeleteSnapshot(ctx, w.id, copyName(w.p, w.copyRecord().Try))
 }
 
+// attach records the boot of the workshop before the disk is there.
 func (c copying) attach(ctx context.Context, w *pass) error {
+	if w.copyRecord().Workshop.Boot == "" {
+		boot, err := bootOf(w.copy.node)
+		if err == nil {
+			err = c.note(ctx, w, func(r *v1alpha1.CopyRecord) { r.Workshop.Boot = boot })
+		}
+		if err != nil {
+			return err
+		}
+	}
 	_, err := c.cloud.EnsureAttached(ctx, w.copySpec(c.now()))
 	return err
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/capture/plan"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/node"
+	"github.com/kamino-dev/kamino/internal/node/nodestate"
 	"github.com/kamino-dev/kamino/internal/testing/memory"
 	"github.com/kamino-dev/kamino/internal/trial"
 )
@@ -110,7 +111,7 @@ func (v *trialEnv) Hold(ctx context.Context, subject trial.Subject) (held trial.
 				n.Spec.Unschedulable = true
 				v.must(v.objects.Update(corev1.SchemeGroupVersion.WithResource("nodes"), &n, ""))
 			}
-			held.Node, held.Ready = &n, true
+			held.Node, held.Ready = &n, nodestate.Ready(&n)
 			held.Known = []v1alpha1.TrialNodeRecord{{Instance: n.Spec.ProviderID, Node: n.Name, UID: n.UID, Cordoned: true}}
 		}
 		return nil
@@ -429,6 +430,69 @@ func TestACopyWithoutARecordedAnswerSaysWhy(t *testing.T) {
 	}
 }
 
+// TestAWorkshopThatReboots: a machine that boots with the copy attached may be the donor. Before, a reboot does no harm.
+func TestAWorkshopThatReboots(t *testing.T) {
+	attached := func(_ *v1alpha1.Prototype, w memory.World) bool { return len(w.Copies) > 0 && w.Copies[0].IsAttached }
+	cleaned := func(p *v1alpha1.Prototype, w memory.World) bool { return p.Status.Proof != nil && attached(p, w) }
+	joined := func(p *v1alpha1.Prototype, _ memory.World) bool { return p.Status.Phase == v1alpha1.PhaseCopying }
+	for name, of := range map[string]struct {
+		when func(*v1alpha1.Prototype, memory.World) bool
+		// reboots, or is not Ready for so long.
+		silent time.Duration
+		words  string // empty: the capture succeeds
+	}{
+		"before the copy is there":      {when: joined},
+		"with the copy":                 {when: attached, words: "has booted again"},
+		"with the cleaned copy":         {when: cleaned, words: "has booted again"},
+		"silent before the copy":        {when: joined, silent: 5 * time.Minute},
+		"silent for a moment":           {when: attached, silent: 20 * time.Second},
+		"silent for long":               {when: attached, silent: 10 * time.Minute, words: "not Ready for more than 30s"},
+		"silent with the cleaned copy":  {when: cleaned, silent: 10 * time.Minute, words: "not Ready for more than 30s"},
+		"shortly with the cleaned copy": {when: cleaned, silent: 20 * time.Second},
+		"so often that it adds up":      {when: attached, silent: -20 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := byCopy(t)
+			c.decide()
+			var struck time.Time
+			strikes := 0
+			p := c.course(func(int) {
+				p, world := c.prototype(), c.cloud.World()
+				if p == nil || len(world.Workshops) == 0 || len(world.Workshops[0].Instances) == 0 {
+					return
+				}
+				n, _ := c.tracked("nodes", "", nodeNameOf(world.Workshops[0].Instances[0])).(*corev1.Node)
+				if n == nil {
+					return
+				}
+				isOver := !struck.IsZero() && c.clock.Now().Sub(struck) >= of.silent.Abs()
+				switch {
+				case struck.IsZero() && of.when(p, world):
+					struck = c.clock.Now()
+					if strikes++; of.silent == 0 {
+						n.Status.NodeInfo.BootID = "another"
+					} else {
+						n.Status.Conditions[0].Status = corev1.ConditionUnknown
+					}
+				case isOver && of.silent != 0 && !nodestate.Ready(n):
+					n.Status.Conditions[0].Status = corev1.ConditionTrue
+				case isOver && of.silent < 0 && strikes < 3:
+					struck = time.Time{}
+				}
+				c.must(c.objects.Update(corev1.SchemeGroupVersion.WithResource("nodes"), n, ""))
+			})
+			switch {
+			case strikes == 0:
+				t.Fatal("the copy was never there")
+			case of.words == "":
+				c.copied(p)
+			default:
+				c.gaveUp(p, plan.WorkshopRestarted, of.words, donorName, "publishes nothing")
+			}
+		})
+	}
+}
+
 // TestEverySingleCallLostOfACopy loses each call of a capture by copy. The donor serves all the time, and one version is published.
 func TestEverySingleCallLostOfACopy(t *testing.T) {
 	memory.Courses{Losses: losses, Least: 60, Choose: each(1, 0), Sparse: testing.Short(), Play: func(t *testing.T, schedule *memory.Schedule) {
@@ -439,15 +503,20 @@ func TestEverySingleCallLostOfACopy(t *testing.T) {
 	}}.LoseEach(t)
 }
 
-// swept checks that a sweep leaves nothing of the capture.
-func (c *copyEnv) swept() {
-	c.t.Helper()
+// sweep sweeps the place of a pool, a few times.
+func (c *copyEnv) sweep(pool cloud.PoolID) {
 	for range 5 {
-		if memory.RunUntilCrash(func() { _, _ = c.engine.SweepLeftovers(context.Background(), []cloud.PoolID{c.pool}) }) {
+		if memory.RunUntilCrash(func() { _, _ = c.engine.SweepLeftovers(context.Background(), []cloud.PoolID{pool}) }) {
 			c.restart()
 		}
 		c.tick(time.Minute)
 	}
+}
+
+// swept checks that sweeps leave nothing of the capture.
+func (c *copyEnv) swept() {
+	c.t.Helper()
+	c.sweep(c.pool)
 	if c.order() == nil { // Kubernetes deletes the key with its owner
 		_ = c.objects.Delete(corev1.SchemeGroupVersion.WithResource("secrets"), podspace, c.podName())
 	}
@@ -679,24 +748,53 @@ func TestACopyWithoutItsPrototype(t *testing.T) {
 		t.Run(string(phase), func(t *testing.T) {
 			c := byCopy(t)
 			c.decide()
-			for range 200 {
-				p := c.prototype()
-				if p.Status.Phase == phase {
-					break
-				}
-				result, err := c.engine.Pass(t.Context(), c.name)
-				c.must(err)
-				c.tick(max(result.After, 4*time.Second))
-				c.runPods()
-			}
-			p := c.prototype()
-			if p.Status.Phase != phase {
-				t.Fatalf("the capture was never in phase %s: %s", phase, verdict(p))
-			}
-			p.Finalizers = nil
-			c.must(c.clean.Update(t.Context(), p))
-			c.must(c.clean.Delete(t.Context(), p))
+			c.loseAt(phase)
 			c.swept()
 		})
 	}
+}
+
+// loseAt deletes the Prototype by force, once it is in a phase.
+func (c *copyEnv) loseAt(phase v1alpha1.Phase) {
+	c.t.Helper()
+	for range 200 {
+		p := c.prototype()
+		if p.Status.Phase == phase {
+			p.Finalizers = nil
+			c.must(c.clean.Update(c.t.Context(), p))
+			c.must(c.clean.Delete(c.t.Context(), p))
+			return
+		}
+		result, err := c.engine.Pass(c.t.Context(), c.name)
+		c.must(err)
+		c.tick(max(result.After, 4*time.Second))
+		c.runPods()
+	}
+	c.t.Fatalf("the capture was never in phase %s: %s", phase, verdict(c.prototype()))
+}
+
+// TestACopyWithoutItsPool: the sweep knows only another pool in the same place, and loses each call. Things of another cluster stay.
+func TestACopyWithoutItsPool(t *testing.T) {
+	memory.Courses{Losses: losses, Least: 10, Sparse: testing.Short(), Play: func(t *testing.T, schedule *memory.Schedule) {
+		c := byCopy(t)
+		c.decide()
+		c.loseAt(v1alpha1.PhaseGeneralizing)
+		other := c.cloud.AddPool(memory.PoolSpec{Name: "other"})
+		theirs := map[string]string{cloud.TagUID: "gone", cloud.TagOrder: "o", cloud.TagCluster: "another", cloud.TagEndsAt: "2020-01-01T00:00:00Z"}
+		_, err := c.cloud.EnsureWorkshop(t.Context(), cloud.WorkshopSpec{Pool: c.pool, Name: "theirs", Tags: theirs})
+		c.must(err)
+		if w := c.cloud.World(); len(w.Workshops) != 2 || len(w.Copies) != 1 {
+			t.Fatalf("nothing is left to find: %+v %+v", w.Workshops, w.Copies)
+		}
+		c.schedule = schedule
+		c.sweep(other)
+		c.schedule = nil
+		w := c.cloud.World()
+		if len(w.Workshops) != 1 || w.Workshops[0].Name != "theirs" || len(w.Copies) > 0 {
+			t.Errorf("left are workshops %+v and copies %+v", w.Workshops, w.Copies)
+		}
+		if all, err := c.cloud.Snapshots(t.Context(), other); err != nil || len(all) > 0 {
+			t.Errorf("left are snapshots %+v, %v", all, err)
+		}
+	}}.LoseEach(t)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/capture/plan"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/trial"
+	"github.com/kamino-dev/kamino/internal/wording/page"
 )
 
 // failure returns the reason and the message of the capture's end, with object and remedy.
@@ -77,6 +78,9 @@ func copyFailureMessage(w *pass, why plan.Reason) string {
 	case plan.WorkshopGone:
 		return fmt.Sprintf("the workshop of pool %s was removed during the capture (%s), and nothing was published: %s",
 			pool, orNothing(w.copy.workshop.Trouble), retryRemedy(w))
+	case plan.WorkshopRestarted:
+		return fmt.Sprintf("the workshop of pool %s may have restarted from the copy of node %s, which was attached: %s. Kamino discards both and publishes nothing. Let nothing "+
+			"reboot a workshop (%s), then %s", pool, n, w.copy.late, page.Kured, retryRemedy(w))
 	case plan.CopyUnusable:
 		return fmt.Sprintf("no usable copy of the disk of node %s was made in %d attempts: %s. Capture the node when no packages are installed there, or set settings.donor.method: InPlace",
 			n, w.copyRecord().Try, orNothing(copyTrouble(w)))

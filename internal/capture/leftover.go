@@ -23,8 +23,9 @@ import (
 	"github.com/kamino-dev/kamino/internal/trial"
 )
 
-// Leftovers lists objects without an active Prototype: pods, NodeOrders, Leases, Nodes of trials and workshops, and with pools also snapshots and trials. Things in
-// the cloud belong to this cluster, by their tag or their Prototype, and snapshots have the name of a pool. A snapshot of a disk in use
+// Leftovers lists objects without an active Prototype: pods, NodeOrders, Leases, Nodes of trials and workshops, and with pools also what
+// is in the cloud in the places of the pools. It belongs to this cluster, by its tag or its Prototype. A snapshot without the tag has the
+// name of a pool. A snapshot of a disk in use
 // is a leftover after the end in its tag in any case: the cloud may have shown it after its capture went on to another.
 func (e *Engine) Leftovers(ctx context.Context, pools []cloud.PoolID) ([]reservations.Leftover, error) {
 	r := e.leftovers(pools)
@@ -86,7 +87,7 @@ type leftovers struct {
 	leases       node.Reservations
 	observer     TrialObserver
 	podNamespace string
-	pools        []cloud.PoolID // whose snapshots and trials are asked for
+	pools        []cloud.PoolID // in whose places the cloud is asked
 	now          clock
 }
 
@@ -172,10 +173,10 @@ func (r leftovers) straySnapshots(ctx context.Context) ([]reservations.Leftover,
 	var found []reservations.Leftover
 	for _, s := range list {
 		ofPool := func(pool cloud.PoolID) bool { return versionIn(s.Name, r.cloud.PoolName(pool)) != "" }
-		if s.State != cloud.Deleting && slices.ContainsFunc(r.pools, ofPool) {
+		if s.State != cloud.Deleting && (s.Origin == cloud.Own || slices.ContainsFunc(r.pools, ofPool)) {
 			found = append(found, reservations.Leftover{
 				Kind: reservations.Snapshot, Name: s.ID, Prototype: s.Name, UID: types.UID(s.Tags[cloud.TagUID]), Unmarked: s.Origin == cloud.Unmarked,
-				Overdue: isOver(s.Tags, r.now()),
+				Overdue: isOver(s.Tags, r.now()), HeldBy: s.HeldBy, Release: s.Release,
 			})
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/kubernetes"
@@ -35,9 +36,9 @@ func (o orders) order(ctx context.Context, w *pass) error {
 	if w.facts.Copy.Wanted {
 		return o.orderCopy(ctx, w)
 	}
-	boot := w.donor.node.Status.NodeInfo.BootID
-	if boot == "" {
-		return fmt.Errorf("node %s reports no boot ID: a capture needs the boot ID from the kubelet", w.donor.node.Name)
+	boot, err := bootOf(w.donor.node)
+	if err != nil {
+		return err
 	}
 	rules, err := o.digest(ctx, w.p)
 	if err != nil {
@@ -53,6 +54,13 @@ func (o orders) order(ctx context.Context, w *pass) error {
 		return err
 	}
 	return o.hold.noteRecord(ctx, w)
+}
+
+func bootOf(n *corev1.Node) (string, error) {
+	if n.Status.NodeInfo.BootID == "" {
+		return "", fmt.Errorf("node %s reports no boot ID: a capture needs the boot ID from the kubelet", n.Name)
+	}
+	return n.Status.NodeInfo.BootID, nil
 }
 
 // digest asks whether the pod's image and the user's rules are allowed, and returns the digest of the rules.

@@ -123,8 +123,7 @@ const preflightLife = time.Minute
 // preflightKey identifies a planned capture.
 type preflightKey struct {
 	cloud.PreflightSpec
-	trial        v1alpha1.TrialMode
-	workshopType string
+	trial v1alpha1.TrialMode
 }
 
 // preflights are the times of preflights without refusals, by planned capture.
@@ -151,10 +150,10 @@ func (f *preflights) add(spec preflightKey, now time.Time) {
 // always current, because both are read in each observation.
 func (q cloudChecks) preflight(ctx context.Context, w *pass) ([]cloud.Refusal, error) {
 	spec := preflightKey{PreflightSpec: cloud.PreflightSpec{Pool: w.pool, Instance: w.id, Version: w.p.Spec.Version,
-		RemovesBootstrap: removesBootstrap(w.p), Copies: w.p.Spec.Settings.CopiesDonor()},
-		trial: w.p.Spec.Settings.Trial.Mode, workshopType: w.p.Spec.Settings.Donor.WorkshopType}
+		RemovesBootstrap: removesBootstrap(w.p), Copies: w.p.Spec.Settings.CopiesDonor(), WorkshopType: w.p.Spec.Settings.Donor.WorkshopType},
+		trial: w.p.Spec.Settings.Trial.Mode}
 	if w.donor.instance.ID != "" && q.memory.isValid(spec, q.now()) {
-		return slices.Clone(w.donor.instance.Refusals), nil
+		return cloud.RefusalsFor(spec.Copies, w.donor.instance.Refusals), nil
 	}
 	refusals, err := q.cloud.Preflight(ctx, spec.PreflightSpec)
 	if err != nil {

@@ -50,6 +50,8 @@ type Pool struct {
 	MaxSize int64 `json:"maxSize,omitempty"`
 	// RootDiskGB is the size of the root disk in the recipe, in GiB; 0 if unknown, or if the size of the image applies.
 	RootDiskGB int32 `json:"rootDiskGB,omitempty"`
+	// InstanceType is the type of a workshop as the recipe has it, in the words of the cloud; empty if unknown.
+	InstanceType string `json:"-"`
 	// Traits are properties that an image of the pool must share, in the words of its ImageProvider, for example "generation":
 	// "V2".
 	Traits map[string]string `json:"traits,omitempty"`
@@ -120,6 +122,10 @@ type Snapshot struct {
 	Tags  map[string]string `json:"tags,omitempty"`
 	// Error is the cloud's message if State is Failed.
 	Error string `json:"error,omitempty"`
+	// HeldBy is what keeps the cloud from deleting the snapshot of a disk in use, and Release the command that ends it; empty without
+	// such a thing. Only Snapshots sets both.
+	HeldBy  string `json:"-"`
+	Release string `json:"-"`
 	// Origin is set by Snapshots of InCluster only.
 	Origin Origin `json:"-"`
 }
@@ -264,6 +270,7 @@ type PreflightSpec struct {
 	// RemovesBootstrap is true if the promotion will remove the bootstrap from the recipe.
 	RemovesBootstrap bool
 	// Copies is true if the donor's disk will be copied while it is in use. The donor stays in service, so that nothing that
-	// only prevents a stop or a return of the donor is an obstacle.
-	Copies bool
+	// only prevents a stop or a return of the donor is an obstacle. WorkshopType is WorkshopSpec.InstanceType.
+	Copies       bool
+	WorkshopType string
 }

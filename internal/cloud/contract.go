@@ -130,7 +130,7 @@ type TrialBuilder interface {
 	// Trial returns the state of a trial. A trial that never began, or whose pool is deleted, is Absent without error.
 	Trial(ctx context.Context, spec TrialSpec) (Trial, error)
 
-	// Trials returns the unfinished trials of the pools from the cloud's own records, because the process that began a
+	// Trials returns the unfinished trials in the places of the pools, also of pools that are gone, from the cloud's own records, because the process that began a
 	// trial may be gone. Each spec is complete for reading and ending the trial, except RemoveBootstrap and
 	// other tags than those of OwnerTags. Trials changes nothing.
 	Trials(ctx context.Context, pools ...PoolID) ([]TrialSpec, error)
@@ -163,7 +163,7 @@ type WorkshopBuilder interface {
 	// deleted, is Absent without error.
 	Workshop(ctx context.Context, spec WorkshopSpec) (Trial, error)
 
-	// Workshops returns the unfinished workshops of the pools from the cloud's own records. Each spec is complete for
+	// Workshops returns the unfinished workshops in the places of the pools, also of pools that are gone, from the cloud's own records. Each spec is complete for
 	// reading and ending the workshop, with the tags of OwnerTags. Trials never lists a workshop. Workshops changes nothing.
 	Workshops(ctx context.Context, pools ...PoolID) ([]WorkshopSpec, error)
 

@@ -48,8 +48,9 @@ type DiskSpec struct {
 	FamilyVersion
 	ImageRequirements
 	Instance InstanceID
-	// Copies is PreflightSpec.Copies.
-	Copies bool
+	// Copies is PreflightSpec.Copies, and WorkshopType the type of the workshop; empty if unknown.
+	Copies       bool
+	WorkshopType string
 }
 
 // ImageProvider is the half of a cloud with machines, disks and images. An ImageProvider knows image families, but no pools and

@@ -1,6 +1,7 @@
 package cloud
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -102,7 +103,7 @@ func (j *joined) Preflight(ctx context.Context, spec PreflightSpec) ([]Refusal, 
 		return nil, err
 	}
 	ofDisk, err := j.disks.PreflightDisk(ctx, DiskSpec{FamilyVersion: FamilyVersion{pool.Family, spec.Version}, ImageRequirements: requirements,
-		Instance: spec.Instance, Copies: spec.Copies})
+		Instance: spec.Instance, Copies: spec.Copies, WorkshopType: cmp.Or(spec.WorkshopType, pool.InstanceType)})
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +114,7 @@ func (j *joined) Preflight(ctx context.Context, spec PreflightSpec) ([]Refusal, 
 			found = append(found, refusal)
 		}
 	}
-	return found, nil
+	return RefusalsFor(spec.Copies, found), nil
 }
 
 // Image implements Versions.
@@ -281,12 +282,16 @@ func (j *joined) Snapshots(ctx context.Context, pools ...PoolID) ([]Snapshot, er
 	return j.disks.Snapshots(ctx, families...)
 }
 
-// familiesOf returns the image families of pools.
+// familiesOf returns the image families of pools that are there.
 func (j *joined) familiesOf(ctx context.Context, pools []PoolID) (families []ImageFamily, err error) {
-	families = make([]ImageFamily, len(pools))
-	for i, pool := range pools {
-		if families[i], err = j.family(ctx, pool); err != nil {
+	for _, pool := range pools {
+		family, err := j.family(ctx, pool)
+		switch {
+		case Is(err, NotFound): // other pools have the same place
+		case err != nil:
 			return nil, err
+		default:
+			families = append(families, family)
 		}
 	}
 	return families, nil

@@ -1,6 +1,9 @@
 package cloud
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Refusal is a reason against an action, found before any change. Use Refuse to make a Refusal.
 type Refusal struct {
@@ -12,6 +15,20 @@ type Refusal struct {
 	Remedy string `json:"remedy,omitempty"`
 	// Obstacle is the beginning of Message.
 	Obstacle string `json:"-"`
+}
+
+// inPlaceReasons are the reasons against a stop or a standby of the donor. A donor that is
+// copied in service needs none of that.
+var inPlaceReasons = []string{StopTerminates, DonorProtected}
+
+// HoldsFor reports whether the refusal is one of a capture by copy, or in place.
+func (r Refusal) HoldsFor(copies bool) bool {
+	return !copies || !slices.Contains(inPlaceReasons, r.Reason)
+}
+
+// RefusalsFor returns the refusals of a capture by copy, or in place.
+func RefusalsFor(copies bool, all []Refusal) []Refusal {
+	return slices.DeleteFunc(slices.Clone(all), func(r Refusal) bool { return !r.HoldsFor(copies) })
 }
 
 // Refuse makes a refusal from obstacle and remedy. Only Refuse joins the two texts, and no code splits a message.

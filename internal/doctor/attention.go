@@ -111,7 +111,7 @@ func reserved(ctx context.Context, c *observed) (found []Finding) {
 	var left []reservations.Leftover
 	if c.Leftovers != nil {
 		var err error
-		if left, err = c.Leftovers(ctx, c.ordered()); err != nil {
+		if left, err = c.Leftovers(ctx, reservations.Union(c.ordered(), reservations.PoolsOf(c.prototypes))); err != nil {
 			found = append(found, warn("", "leftovers of deleted captures are unknown: %s", sentence(err)))
 		}
 	}

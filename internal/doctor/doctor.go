@@ -85,6 +85,7 @@ var poolChecks = []struct {
 	{CheckPermissions, permissions},
 	{CheckPool, recipe},
 	{CheckPool, preflight},
+	{CheckKured, rebooters},
 	{CheckProfile, profile},
 	{CheckVersions, versions},
 	{CheckImages, images},

@@ -163,6 +163,7 @@ type members struct {
 	name             string
 	nodes, ready     int
 	donors           []donor
+	like             *corev1.Node      // the first node
 	patched, pending int               // by annotation
 	unreadable       int               // with an annotation that is no time
 	names            map[string]string // of the nodes, by instance in lower case
@@ -178,6 +179,9 @@ type donor struct {
 
 func (m *members) add(n *corev1.Node, policies []v1alpha1.PrototypePolicy) {
 	m.nodes++
+	if m.like == nil {
+		m.like = n.DeepCopy()
+	}
 	m.names[strings.ToLower(n.Spec.ProviderID)] = n.Name
 	of := donor{n.Name, n.Spec.ProviderID, nodestate.Available(n) && n.Annotations[v1alpha1.ReservationAnnotation] == "", nodestate.Ready(n)}
 	if of.ready {

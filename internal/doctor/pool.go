@@ -109,7 +109,7 @@ func recipe(_ context.Context, p *poolView) (found []Finding) {
 	for _, c := range p.pool.Cautions {
 		found = append(found, warn(c.Remedy, "%s", c.What()))
 	}
-	for _, r := range p.pool.Refusals {
+	for _, r := range cloud.RefusalsFor(p.uses(v1alpha1.MethodCopy), p.pool.Refusals) {
 		found = append(found, p.refuse(r)...)
 	}
 	if len(p.donors) == 0 {

@@ -152,7 +152,7 @@ func withLook(subject selection.PoolState, look PoolLook, now time.Time) selecti
 	if !look.Known() {
 		return subject
 	}
-	subject.Version, subject.BuiltAt, subject.Refusals = look.Pool.Recipe.Version, builtAt(look), look.Pool.Refusals
+	subject.Version, subject.BuiltAt, subject.Refusals = look.Pool.Recipe.Version, builtAt(look), cloud.RefusalsFor(subject.InService, look.Pool.Refusals)
 	if current := currentImage(look); current != nil {
 		subject.Level = current.Tags[cloud.TagPatchLevel]
 	}

@@ -41,7 +41,7 @@ type Reservations struct {
 // ReservationList lists the reserved nodes, and leftovers of lost captures.
 type ReservationList struct {
 	Nodes []reservations.Node
-	// Pools of the cluster's nodes, in order.
+	// Pools of the cluster's nodes, in order, and of its Prototypes.
 	Pools []cloud.PoolID
 	Left  []reservations.Leftover
 	// LeftError is the error of Left; nil if Left is complete.
@@ -84,6 +84,7 @@ func (h *Reservations) LookWith(ctx context.Context, all []v1alpha1.Prototype, s
 	}
 	reservations.Sort(seen.Nodes)
 	slices.SortFunc(seen.Pools, func(a, b cloud.PoolID) int { return cmp.Compare(a, b) })
+	seen.Pools = reservations.Union(seen.Pools, reservations.PoolsOf(all))
 	seen.Left, seen.LeftError = h.Engine.Leftovers(ctx, seen.Pools)
 	return seen, nil
 }

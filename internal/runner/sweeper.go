@@ -26,6 +26,10 @@ func (k *Controller) sweeper(
 	return &sweep.Sweeper{
 		Held:   func(ctx context.Context) ([]reservations.Node, []cloud.PoolID, error) { return k.reserved(ctx, nodes) },
 		Orphan: engine.Orphan, Sweep: engine.SweepLeftovers, Now: k.Now, Log: k.Log.WithName("sweep"),
+		Places: func(ctx context.Context) ([]cloud.PoolID, error) {
+			all, err := k.Cluster.Prototypes(ctx)
+			return reservations.PoolsOf(all), err
+		},
 		Prototypes:    func(ctx context.Context) ([]types.UID, error) { return uidsOf(ctx, cached) },
 		MaxConcurrent: func() int { return max(k.MaxConcurrent, atOnce()) },
 		Report: func(n reservations.Node, why string) {

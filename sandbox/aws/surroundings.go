@@ -139,8 +139,11 @@ func (s surroundings) interfaces(c *call, st *state) (query.Element, error) {
 	})), nil
 }
 
-// types describes instance types as far as the simulator distinguishes them: by architecture. A type has the form
-// FAMILY.SIZE.
+// xenFamilies are the families on Xen. Source: EC2 User Guide, "Instances built on the AWS Nitro System", the list of the others.
+var xenFamilies = []string{"c1", "c3", "c4", "d2", "f1", "g2", "g3", "g3s", "h1", "i2", "i3", "m1", "m2", "m3", "m4", "p2", "p3", "r3", "r4", "t1", "t2", "x1", "x1e"}
+
+// types describes instance types as far as the simulator distinguishes them: by architecture and hypervisor. A type has the form
+// FAMILY.SIZE. A type of bare metal has no hypervisor.
 func (s surroundings) types(c *call, _ *state) (query.Element, error) {
 	names := c.in.Texts("InstanceType")
 	if len(names) == 0 {
@@ -152,7 +155,16 @@ func (s surroundings) types(c *call, _ *state) (query.Element, error) {
 		}
 	}
 	return query.Of("", query.List("instanceTypeSet", "item", names, func(name string) query.Element {
-		return query.Of("", query.Text("instanceType", name), query.Bool("currentGeneration", true), query.Text("hypervisor", "nitro"),
+		family, size, _ := strings.Cut(name, ".")
+		hypervisor := "nitro"
+		switch {
+		case strings.HasPrefix(size, "metal"):
+			hypervisor = ""
+		case slices.Contains(xenFamilies, family):
+			hypervisor = "xen"
+		}
+		return query.Of("", query.Text("instanceType", name), query.Bool("currentGeneration", true), query.Text("hypervisor", hypervisor),
+			query.Bool("bareMetal", hypervisor == ""),
 			query.Of("processorInfo", query.Texts("supportedArchitectures", "item", []string{architecture(name)})),
 			query.Texts("supportedBootModes", "item", []string{"legacy-bios", "uefi"}), query.Texts("supportedRootDeviceTypes", "item", []string{"ebs"}),
 			query.Of("vCpuInfo", query.Int("defaultVCpus", 2)), query.Of("memoryInfo", query.Int("sizeInMiB", 8192)),

@@ -11,6 +11,7 @@ import (
 
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
+	scalingtypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
@@ -349,7 +350,8 @@ func TestAWSImageOfARawSnapshot(t *testing.T) {
 		w.advance(time.Minute)
 		left, err := w.disks.Snapshots(t.Context(), family)
 		w.must(err)
-		if len(left) != 1 || left[0].ID != id || left[0].Tags[cloud.TagEndsAt] == "" || left[0].State != cloud.Complete {
+		if len(left) != 1 || left[0].ID != id || left[0].Tags[cloud.TagEndsAt] == "" || left[0].State != cloud.Complete ||
+			left[0].HeldBy != "image "+*image.ImageId || left[0].Release != "aws ec2 deregister-image --region "+awsRegion+" --image-id "+*image.ImageId {
 			t.Errorf("%s: a sweep finds %+v", name, left)
 		}
 	}
@@ -468,6 +470,54 @@ func TestAWSPreflightOfWorkshop(t *testing.T) {
 		if len(found) != 1 || found[0].Reason != cloud.PermissionMissing || !strings.Contains(found[0].Message, action) {
 			t.Errorf("without %s: %+v", action, found)
 		}
+	}
+}
+
+// TestAWSTypeOfTheWorkshop: a type on which the guest cannot find the copy is refused before a workshop starts, whether the group, the
+// mixed instances policy or the settings choose it.
+func TestAWSTypeOfTheWorkshop(t *testing.T) {
+	for name, of := range map[string]struct {
+		group, asked string
+		mixed        []string
+		inPlace      bool
+		says         string
+	}{
+		"Nitro":                       {group: "m6i.large"},
+		"bare metal":                  {group: "i3.metal"},
+		"Xen":                         {group: "m4.large", says: "instance type m4.large of the workshop runs on Xen"},
+		"Xen in place":                {group: "m4.large", inPlace: true},
+		"Xen, and a workshop's type":  {group: "m4.large", asked: "m6i.large"},
+		"Nitro, and a workshop's Xen": {group: "m6i.large", asked: "t2.large", says: "instance type t2.large of the workshop runs on Xen"},
+		"no such type":                {group: "m6i.large", asked: "large", says: "instance type large of the workshop does not exist in"},
+		"mixed, Nitro first":          {group: "m4.large", mixed: []string{"m6i.large", "m4.large"}},
+		"mixed, Xen first":            {group: "m6i.large", mixed: []string{"m4.large", "m6i.large"}, says: "m4.large of the workshop runs on Xen"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newGroup(t, atOnce, "1")
+			template := &ec2types.RequestLaunchTemplateData{InstanceType: ec2types.InstanceType(of.group)}
+			_, err := w.raw.CreateLaunchTemplateVersion(t.Context(), &ec2.CreateLaunchTemplateVersionInput{LaunchTemplateId: &w.template,
+				SourceVersion: sdk.String("1"), LaunchTemplateData: template})
+			w.must(err)
+			in := &autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: sdk.String(awsGroup)}
+			next := &scalingtypes.LaunchTemplateSpecification{LaunchTemplateId: &w.template, Version: sdk.String("2")}
+			if in.LaunchTemplate = next; of.mixed != nil {
+				in.LaunchTemplate, in.MixedInstancesPolicy = nil, &scalingtypes.MixedInstancesPolicy{LaunchTemplate: &scalingtypes.LaunchTemplate{LaunchTemplateSpecification: next}}
+				for _, kind := range of.mixed {
+					in.MixedInstancesPolicy.LaunchTemplate.Overrides = append(in.MixedInstancesPolicy.LaunchTemplate.Overrides,
+						scalingtypes.LaunchTemplateOverrides{InstanceType: &kind})
+				}
+			}
+			_, err = w.scaling.UpdateAutoScalingGroup(t.Context(), in)
+			w.must(err)
+			p := cloud.New(cloud.DisksOf(w.disks), cloud.RecipesOf(w.recipes))
+			found, err := p.Preflight(t.Context(), cloud.PreflightSpec{Pool: w.pool, Instance: w.ids[0], Version: "2026.03.20", Copies: !of.inPlace,
+				WorkshopType: of.asked})
+			w.must(err)
+			i := slices.IndexFunc(found, func(r cloud.Refusal) bool { return r.Reason == cloud.PoolNotCopyable })
+			if (i >= 0) != (of.says != "") || i >= 0 && (!strings.Contains(found[i].Message, of.says) || !strings.Contains(found[i].Remedy, "workshopType")) {
+				t.Errorf("%+v, want %q", found, of.says)
+			}
+		})
 	}
 }
 

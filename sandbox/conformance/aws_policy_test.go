@@ -280,12 +280,14 @@ func chapters(stops bool) []chapter {
 		{"checks the next donor", func(ctx context.Context, w *amazonGroup) error {
 			found, err := w.disks.PreflightDisk(ctx, cloud.DiskSpec{FamilyVersion: cloud.FamilyVersion{Family: amazonLine,
 				Version: version + "02"}, Instance: w.ids[0], Copies: !stops})
+			ofCopies, err4 := w.disks.PreflightDisk(ctx, cloud.DiskSpec{FamilyVersion: cloud.FamilyVersion{Family: amazonLine,
+				Version: version + "02"}, Instance: w.ids[0], Copies: true})
 			more, err2 := w.recipes.PreflightTrial(ctx, trial(w))
 			most, err3 := w.recipes.PreflightWorkshop(ctx, workshop(w))
-			for _, r := range slices.Concat(found, more, most) {
+			for _, r := range slices.Concat(found, more, most, ofCopies) {
 				err = errors.Join(err, errors.New(r.Message))
 			}
-			return errors.Join(err, err2, err3)
+			return errors.Join(err, err2, err3, err4)
 		}},
 		{"deletes the version", func(ctx context.Context, w *amazonGroup) error {
 			old, err := w.recipes.RecipeChange(ctx, cloud.Target{Pool: w.pool, Image: awsImage}, false)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"slices"
@@ -174,7 +175,10 @@ func (c *copied) zero(ctx context.Context, p Partition, free []extent) error {
 	}
 	if p.Kind == xfs && err == nil {
 		var wiped int
-		wiped, err = wipeXFS(ctx, f)
+		var size int64
+		if size, err = f.Seek(0, io.SeekEnd); err == nil {
+			wiped, err = wipeXFS(ctx, f, size)
+		}
 		c.disk.logf("wiped removed names at %d places of %s", wiped, p.name())
 		err = errors.Join(err, f.Sync())
 	}

@@ -30,18 +30,45 @@ type xfsFormat struct {
 	wiped int
 }
 
+// boundedFile ends the work on a partition with its context, or after as many bytes as only trees with loops have. A file system holds each
+// inode and each block once.
+type boundedFile struct {
+	readWriter
+	ctx  context.Context //nolint:containedctx // the file is of one run
+	left int64
+}
+
+func (b *boundedFile) ReadAt(to []byte, at int64) (int, error) {
+	if b.left -= int64(len(to)); b.left < 0 {
+		return 0, errors.New("the trees of XFS are damaged: they have loops")
+	}
+	if err := b.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return b.readWriter.ReadAt(to, at)
+}
+
+func (b *boundedFile) WriteAt(from []byte, at int64) (int, error) {
+	if err := b.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return b.readWriter.WriteAt(from, at)
+}
+
 // wipeXFS writes zeros over what XFS keeps of removed names: in its log, behind the content of inodes, and in the free parts of directories.
 // Nothing reads that: the log ends with the record of an unmount, which stays. It returns the number of changed pieces.
-func wipeXFS(ctx context.Context, f readWriter) (int, error) {
-	fs, err := readXFSFormat(f)
+// The partition has so many bytes.
+func wipeXFS(ctx context.Context, f readWriter, size int64) (int, error) {
+	const reads = 4 // the log is read twice, and inodes are also in blocks
+	fs, err := readXFSFormat(&boundedFile{f, ctx, reads*size + zeroChunk})
 	if err != nil {
 		return 0, err
 	}
-	if err := fs.wipeLog(ctx); err != nil || !fs.hasSums {
+	if err := fs.wipeLog(); err != nil || !fs.hasSums {
 		return fs.wiped, err
 	}
 	for group := range fs.groups {
-		if err := errors.Join(ctx.Err(), fs.wipeGroup(group)); err != nil {
+		if err := fs.wipeGroup(group); err != nil {
 			return fs.wiped, err
 		}
 	}
@@ -61,7 +88,9 @@ func readXFSFormat(f readWriter) (*xfsFormat, error) {
 		f: f, block: u32(4), inGroup: u32(84), groups: u32(88), sector: u16(102), inode: u16(104), groupShift: super[124],
 		hasSums: u16(100)&0xF == 5, names: u32(4) << (super[192] & 7), hasHoles: u32(216)&sparseInodes != 0,
 	}
-	if fs.block < 512 || fs.block > 64<<10 || fs.sector < 512 || fs.inode < 256 || fs.inode > fs.block || fs.names > 64<<10 || fs.groupShift > 31 {
+	isPower := func(n int64) bool { return n > 0 && n&(n-1) == 0 }
+	if !isPower(fs.block) || !isPower(fs.sector) || !isPower(fs.inode) || fs.block < 512 || fs.block > 64<<10 || fs.sector < 512 || fs.inode < 256 ||
+		fs.inode > fs.block || fs.names > 64<<10 || fs.groupShift > 31 {
 		return nil, errors.New("the superblock of XFS is damaged")
 	}
 	fs.logBegin, fs.logLength = fs.offset(binary.BigEndian.Uint64(super[48:])), u32(96)*fs.block
@@ -86,7 +115,7 @@ const (
 )
 
 // wipeLog zeroes all records of the log but the last. The first bytes of each block stay, because the kernel finds the end of the log by them.
-func (fs *xfsFormat) wipeLog(ctx context.Context) error {
+func (fs *xfsFormat) wipeLog() error {
 	log := io.NewSectionReader(fs.f, fs.logBegin, fs.logLength)
 	last, err := lastRecord(log)
 	if err != nil {
@@ -114,9 +143,6 @@ func (fs *xfsFormat) wipeLog(ctx context.Context) error {
 			if _, err := fs.f.WriteAt(piece, fs.logBegin+at); err != nil {
 				return err
 			}
-		}
-		if err := ctx.Err(); err != nil {
-			return err
 		}
 	}
 	return nil

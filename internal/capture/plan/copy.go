@@ -46,7 +46,10 @@ const (
 	WorkshopReady   Workshop = "ready"   // its Node is Ready, and takes no pods
 	WorkshopLate    Workshop = "late"    // its Node was not Ready within the timeout
 	WorkshopLost    Workshop = "lost"    // the instance was there, and is gone or off
-	WorkshopEnding  Workshop = "ending"  // recorded: the workshop and its volume are removed
+	// WorkshopAway has left the boot in which the copy was attached, or its Node is not Ready for too long since: it may run the
+	// donor's system.
+	WorkshopAway   Workshop = "away"
+	WorkshopEnding Workshop = "ending" // recorded: the workshop and its volume are removed
 )
 
 // Quiesce is the progress of the pod on the donor that flushes the disk.
@@ -120,11 +123,8 @@ func openWorkshop(f Facts) Decision {
 	return onward
 }
 
-// checkWorkshop waits for the workshop. A proven disk needs it no more.
+// checkWorkshop waits for the workshop. Until the proven disk is copied, only a workshop in the boot of the proof has not written to it.
 func checkWorkshop(f Facts) Decision {
-	if f.Disk.Proven {
-		return onward
-	}
 	switch f.Copy.Workshop {
 	case WorkshopMaking:
 		return wait(ForWorkshop)
@@ -132,6 +132,8 @@ func checkWorkshop(f Facts) Decision {
 		return fail(WorkshopNotJoined)
 	case WorkshopLost, WorkshopEnding, NoWorkshop, WorkshopDecided:
 		return fail(WorkshopGone)
+	case WorkshopAway:
+		return fail(WorkshopRestarted)
 	case WorkshopReady:
 	}
 	return onward

@@ -23,8 +23,8 @@ type workWorld struct {
 	// clean: the volume is generalized, and no machine has written to it since.
 	clean, cleanSnapshot, cleanImage bool
 	// stuck: the workshop's Node will not be Ready. hung: neither donor nor pods move again. bootedWith: the workshop booted while
-	// the volume was attached.
-	stuck, hung, bootedWith bool
+	// the volume was attached, on purpose. second: it has rebooted then, and may run the donor's system.
+	stuck, hung, bootedWith, second bool
 	// copies that were begun.
 	copies int8
 	// onDonor: the pod is on the donor.
@@ -205,7 +205,7 @@ func (w workWorld) progress() workWorld {
 	case f.Copy.Workshop == WorkshopEnding && f.Copy.Volume == VolumeAttached:
 		f.Copy.Volume, w.clean = NoVolume, false
 	case f.Copy.Workshop == WorkshopEnding:
-		f.Copy.Workshop, w.stuck = NoWorkshop, false
+		f.Copy.Workshop, w.stuck, w.second = NoWorkshop, false, false
 		if f.Disk.Pod != NoPod && !w.onDonor {
 			f.Disk.Pod = NoPod
 		}
@@ -288,6 +288,16 @@ func (w workWorld) adverse() []workWorld {
 	add(func(n *workWorld) {
 		if n.f.Copy.Workshop == WorkshopMaking || n.f.Copy.Workshop == WorkshopReady {
 			n.f.Copy.Workshop = WorkshopLost
+		}
+	})
+	add(func(n *workWorld) { // it reboots while the volume is attached, or about to be
+		if n.f.Copy.Workshop == WorkshopReady && (n.f.Copy.Volume == VolumeAttached || n.f.Copy.Volume == VolumeChanging) {
+			n.f.Copy.Workshop, n.second, n.clean = WorkshopAway, true, false
+		}
+	})
+	add(func(n *workWorld) { // its Node is not Ready for a moment
+		if n.f.Copy.Workshop == WorkshopReady && n.f.Copy.Volume != NoVolume {
+			n.f.Copy.Workshop = WorkshopMaking
 		}
 	})
 	add(func(n *workWorld) {
@@ -386,14 +396,14 @@ var copyRules = []plantest.Rule[workWorld, Action, Reason]{
 	plantest.That("the disk is copied on word of the pod, for a workshop that is Ready", "|CopyRunning|", func(w workWorld, _ Decision) bool {
 		return w.f.Copy.Quiesce == QuiesceReady && w.f.Copy.Workshop == WorkshopReady && w.f.Hold.Lock == Ours && w.f.Copy.Raw == Absent && w.f.Copy.Volume == NoVolume
 	}),
-	plantest.That("what cannot come is not awaited", "|Wait|", func(w workWorld, _ Decision) bool {
+	plantest.That("what cannot come is not awaited", "|Wait|", func(w workWorld, d Decision) bool {
 		f := w.f
-		if f.ends() || f.hasCopy() || f.hasVersion() || f.Disk.Proven || f.Unrecorded || !f.isHeld() {
+		if f.ends() || f.hasCopy() || f.hasVersion() || f.Unrecorded || !f.isHeld() {
 			return true
 		}
-		lost := f.Copy.Workshop == WorkshopLate || f.Copy.Workshop == WorkshopLost
+		lost := f.Copy.Workshop == WorkshopLate || f.Copy.Workshop == WorkshopLost || f.Copy.Workshop == WorkshopAway
 		failed := f.Copy.Quiesce == QuiesceTooBusy || f.Copy.Quiesce == QuiesceFailed
-		return !lost && !failed && f.Copy.Raw != Broken || f.Copy.Volume == VolumeDeleting
+		return !lost && !failed && (f.Copy.Raw != Broken || d.Why == ForWorkshop) || f.Copy.Volume == VolumeDeleting
 	}),
 	plantest.That("only a donor that is there is copied", "|QuiesceDonor|CopyRunning|", func(w workWorld, _ Decision) bool {
 		return w.f.Donor.Node != NodeGone && w.f.Donor.Power != InstanceGone
@@ -408,6 +418,9 @@ var copyRules = []plantest.Rule[workWorld, Action, Reason]{
 		return w.f.Copy.Workshop == WorkshopReady && !w.f.Disk.Proven
 	}),
 	plantest.That("no machine boots with the copy", "", func(w workWorld, _ Decision) bool { return !w.bootedWith }),
+	plantest.That("a workshop that may run the donor's system only ends", "", func(w workWorld, d Decision) bool {
+		return !w.second || w.f.Copy.Workshop == WorkshopEnding || slices.Contains([]Action{Relock, Record, Fail, DeletePod, EndWorkshop}, d.Do)
+	}),
 	plantest.That("the raw copy goes as soon as the volume is attached", "|NodeOrder|Generalize|TakeSnapshot|", func(w workWorld, _ Decision) bool {
 		return w.f.Copy.Raw == Absent || w.f.Copy.Raw == Deleting || w.f.Copy.Raw == Foreign
 	}),
@@ -528,7 +541,7 @@ func TestWrongCopiers(t *testing.T) {
 		"leaves the workshop":                   without(func(f *Facts) { f.Copy.Workshop = gone(*f) }),
 		"ends the workshop too early":           instead(DetachVolume, do(EndWorkshop)),
 		"leaves the volume":                     where(func(f Facts, d Decision) bool { return d.Do == DeleteVolume }, do(Forget)),
-		"publishes without a proof":             without(func(f *Facts) { f.Disk.Proven = f.Disk.Proven || f.Disk.Pod == PodActive && f.Disk.PodKnown }),
+		"publishes without a proof":             without(func(f *Facts) { f.Disk.Proven = f.Disk.Proven || f.Disk.Touched }),
 		"copies a volume that a machine writes": without(func(f *Facts) { f.Copy.Volume = free(*f) }),
 		"publishes a pending copy":              where(func(f Facts, d Decision) bool { return d.Why == ForSnapshot && f.hasCopy() }, do(Publish)),
 		"holds the donor for ever":              instead(Forget, do(Publish)),
@@ -548,6 +561,21 @@ func TestWrongCopiers(t *testing.T) {
 		"waits for a workshop that is lost": without(func(f *Facts) {
 			if f.Copy.Workshop == WorkshopLost {
 				f.Copy.Workshop = WorkshopMaking
+			}
+		}),
+		"trusts a workshop that has rebooted": without(func(f *Facts) {
+			if f.Copy.Workshop == WorkshopAway {
+				f.Copy.Workshop = WorkshopReady
+			}
+		}),
+		"waits for a workshop that has rebooted": without(func(f *Facts) {
+			if f.Copy.Workshop == WorkshopAway {
+				f.Copy.Workshop = WorkshopMaking
+			}
+		}),
+		"trusts a rebooted workshop with a proven disk": without(func(f *Facts) {
+			if f.Copy.Workshop == WorkshopAway && f.Disk.Proven {
+				f.Copy.Workshop = WorkshopReady
 			}
 		}),
 		"waits for a busy donor": without(func(f *Facts) {

@@ -196,14 +196,15 @@ const (
 	SnapshotFailed         Reason = "SnapshotFailed"
 	SnapshotLost           Reason = "SnapshotLost"
 	ImageLost              Reason = "ImageLost"
-	// WorkshopNotJoined, WorkshopGone: no machine cleans the copy. CopyUnusable: too many copies were discarded.
+	// WorkshopNotJoined, WorkshopGone, WorkshopRestarted: no machine cleans the copy. CopyUnusable: too many copies were discarded.
 	WorkshopNotJoined Reason = "WorkshopNotJoined"
 	WorkshopGone      Reason = "WorkshopGone"
+	WorkshopRestarted Reason = "WorkshopRestarted"
 	CopyUnusable      Reason = "CopyUnusable"
 )
 
 var public = map[Reason]Reason{
-	DonorStopped: Interrupted, DonorRestarted: Interrupted, WorkshopGone: Interrupted,
+	DonorStopped: Interrupted, DonorRestarted: Interrupted, WorkshopGone: Interrupted, WorkshopRestarted: Interrupted,
 	ReservationLost: RecordLost, ProofLost: RecordLost,
 	OrderOutdated:          NotProven,
 	PatchLevelChanged:      DonorNotPatched,

@@ -53,6 +53,13 @@ func Reservations(w io.Writer, format output.Format, report ReservationReport, n
 		}
 	}
 	for _, l := range report.Leftovers {
+		if l.HeldBy != "" {
+			if _, err := fmt.Fprintf(w, "Leftover of deleted prototype %s: %s %s, which %s uses. Run `%s`; the controller then deletes the %s.\n",
+				l.Prototype, l.Kind, l.Name, l.HeldBy, l.Release, l.Kind); err != nil {
+				return err
+			}
+			continue
+		}
 		then := "The controller deletes leftovers; without a controller, r"
 		if l.Kind == reservations.TrialNode { // which no controller of Kamino deletes
 			then = "R"

@@ -21,6 +21,7 @@ const (
 	startAction      = "ec2:StartInstances"
 	attributeAction  = "ec2:DescribeInstanceAttribute"
 	copyAction       = "ec2:CreateSnapshot"
+	typesAction      = "ec2:DescribeInstanceTypes"
 	registerAction   = "ec2:RegisterImage"
 	// uefiAction reads the UEFI variables of an instance, for example the keys of Secure Boot. RegisterImage does not copy them.
 	uefiAction     = "ec2:GetInstanceUefiData"

@@ -165,11 +165,14 @@ func enaSettings(s *types.LaunchTemplateEnaSrdSpecification) *types.EnaSrdSpecif
 }
 
 // besideType returns the instance type of an instance beside the group: the first override of a mixed group. If attributes select the type, it is
-// the type of an instance of the group. Empty leaves the type to the launch template.
+// the type of an instance of the group. Empty if unknown.
 func besideType(r recipe) types.InstanceType {
 	m := r.group.MixedInstancesPolicy
 	if m == nil || m.LaunchTemplate == nil || len(m.LaunchTemplate.Overrides) == 0 {
-		return ""
+		if r.data == nil {
+			return ""
+		}
+		return r.data.InstanceType
 	}
 	if first := sdk.ToString(m.LaunchTemplate.Overrides[0].InstanceType); first != "" {
 		return types.InstanceType(first)
@@ -262,19 +265,18 @@ func (a *account) instancesWithTags(ctx context.Context, in string, of fmt.Strin
 	return all, nil
 }
 
-// list lists the unfinished instances beside groups of a kind with a request per region: those that EC2 shows, and recent ones of
-// this process.
+// list lists the unfinished instances beside groups of a kind in the regions of pools, with a request per region: those that EC2 shows,
+// and recent ones of this process. Their own groups may be gone.
 func (l launches) list(ctx context.Context, kind besideRef, pools []cloud.PoolID) ([]begunInstance, error) {
-	wanted, of := map[string][]group{}, []string(nil)
+	var of []string
 	for _, id := range pools {
 		ref, err := parsePool(id)
 		if err != nil {
 			return nil, err
 		}
-		if len(wanted[ref.region]) == 0 {
+		if !slices.Contains(of, ref.region) {
 			of = append(of, ref.region)
 		}
-		wanted[ref.region] = append(wanted[ref.region], ref)
 	}
 	var found []begunInstance
 	for _, in := range of {
@@ -284,11 +286,11 @@ func (l launches) list(ctx context.Context, kind besideRef, pools []cloud.PoolID
 			return nil, err
 		}
 		for _, m := range all {
-			at := slices.IndexFunc(wanted[in], func(g group) bool { return shorten(string(g.pool()), maxTagValue) == tagOf(m.Tags, tagPool) })
-			if at < 0 || stateOf(m) == types.InstanceStateNameTerminated {
+			at, ok := groupIn(in, tagOf(m.Tags, tagPool), pools)
+			if !ok || stateOf(m) == types.InstanceStateNameTerminated {
 				continue
 			}
-			ref := besideRef{group: wanted[in][at], noun: kind.noun, tag: kind.tag, name: tagOf(m.Tags, kind.tag)}
+			ref := besideRef{group: at, noun: kind.noun, tag: kind.tag, name: tagOf(m.Tags, kind.tag)}
 			if kind == workshops {
 				ref.owner = tagOf(m.Tags, cloud.TagUID)
 			}
@@ -298,13 +300,23 @@ func (l launches) list(ctx context.Context, kind besideRef, pools []cloud.PoolID
 			found = append(found, begunInstance{ref, tagOf(m.Tags, tagVersion), cloud.OwnerTags(tagsOf(m.Tags))})
 		}
 	}
-	return append(found, l.unlisted(kind, found, pools)...), nil
+	return append(found, l.unlisted(kind, found, of)...), nil
+}
+
+// groupIn returns the group in a tag, which has a long name only in part.
+func groupIn(region, tag string, known []cloud.PoolID) (group, bool) {
+	for _, id := range append(slices.Clone(known), cloud.PoolID(tag)) {
+		if at, err := parsePool(id); err == nil && at.region == region && shorten(string(at.pool()), maxTagValue) == tag {
+			return at, true
+		}
+	}
+	return group{}, false
 }
 
 // unlisted returns the recent instances beside groups of this process that EC2 does not show yet.
-func (l launches) unlisted(kind besideRef, seen []begunInstance, pools []cloud.PoolID) (more []begunInstance) {
+func (l launches) unlisted(kind besideRef, seen []begunInstance, regions []string) (more []begunInstance) {
 	l.begun.recent(l.account.isRecentlyCreated, func(key string, one begunInstance) {
-		if one.ref.noun == kind.noun && slices.Contains(pools, one.ref.pool()) &&
+		if one.ref.noun == kind.noun && slices.Contains(regions, one.ref.region) &&
 			!slices.ContainsFunc(seen, func(s begunInstance) bool { return s.ref.key() == key }) {
 			more = append(more, one)
 		}

@@ -152,7 +152,6 @@ func attachmentOf(v types.Volume) *types.VolumeAttachment {
 // name means nothing. On Xen the kernel chooses the name. Sources: EBS User Guide, "Amazon EBS volumes and NVMe"; EC2 User
 // Guide, "Device names for volumes".
 func deviceOf(volume, name string) cloud.DiskDevice {
-	// Not verified on AWS, copies: on instance types with Xen, the guest has the copy as `/dev/xvdf` if EC2 has it as `/dev/sdf`.
 	out := cloud.DiskDevice{Serial: strings.ReplaceAll(volume, "-", "")}
 	if letter, is := strings.CutPrefix(name, devicePrefix); is {
 		out.Names = append(out.Names, "/dev/xvd"+letter)

@@ -1,6 +1,7 @@
 package aws
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -22,7 +23,7 @@ func (p *ImageProvider) PreflightDisk(ctx context.Context, spec cloud.DiskSpec) 
 	if err != nil {
 		return nil, err
 	}
-	found, err := p.refusalsOfDonor(ctx, ref, m, spec.Copies)
+	found, err := p.refusalsOfDonor(ctx, ref, m, spec)
 	if err != nil {
 		return nil, err
 	}
@@ -58,20 +59,40 @@ func (p *ImageProvider) PreflightDisk(ctx context.Context, spec cloud.DiskSpec) 
 }
 
 // refusalsOfDonor returns obstacles in the instance itself. A donor whose disk is copied in use is neither stopped nor started.
-func (p *ImageProvider) refusalsOfDonor(ctx context.Context, ref instance, m types.Instance, copies bool) ([]cloud.Refusal, error) {
+func (p *ImageProvider) refusalsOfDonor(ctx context.Context, ref instance, m types.Instance, spec cloud.DiskSpec) ([]cloud.Refusal, error) {
 	found := refusalsOf(ref, m)
-	if !copies {
+	if !spec.Copies {
 		settings, err := p.settings(ctx, ref)
 		if cloud.Is(err, cloud.Denied) {
 			return append(found, permissionMissing(attributeAction, ref)), nil
 		}
 		return append(found, settings...), err
 	}
-	found = slices.DeleteFunc(found, func(r cloud.Refusal) bool { return r.Reason == cloud.StopTerminates })
 	if len(billingOf(nil, nil, m.ProductCodes).Codes) > 0 {
 		found = append(found, refuseMarketplace(ref.String()))
 	}
-	return found, nil
+	ofType, err := p.refuseType(ctx, ref.region, types.InstanceType(cmp.Or(spec.WorkshopType, string(m.InstanceType))))
+	return append(found, ofType...), err
+}
+
+// refuseType returns the refusal of an instance type on which a guest cannot find the copy of a disk. See deviceOf.
+func (p *ImageProvider) refuseType(ctx context.Context, region string, kind types.InstanceType) ([]cloud.Refusal, error) {
+	const other = "set settings.donor.workshopType to a type on Nitro of the same architecture, for example m7i.large, or capture the node in place"
+	of := text("instance type " + string(kind))
+	out, err := p.ec2(region).DescribeInstanceTypes(ctx, &ec2.DescribeInstanceTypesInput{InstanceTypes: []types.InstanceType{kind}})
+	switch {
+	case isCode(err, "InvalidInstanceType"):
+		return []cloud.Refusal{cloud.Refuse(cloud.PoolNotCopyable, fmt.Sprintf("%s of the workshop does not exist in %s", of, region), other)}, nil
+	case err != nil:
+		if err = fail("read", of, err); cloud.Is(err, cloud.Denied) {
+			return []cloud.Refusal{permissionMissing(typesAction, of)}, nil
+		}
+		return nil, err
+	case slices.ContainsFunc(out.InstanceTypes, func(t types.InstanceTypeInfo) bool { return t.Hypervisor == types.InstanceTypeHypervisorXen }):
+		return []cloud.Refusal{cloud.Refuse(cloud.PoolNotCopyable,
+			fmt.Sprintf("%s of the workshop runs on Xen, where a copied disk has no serial number by which Kamino could find it", of), other)}, nil
+	}
+	return nil, nil
 }
 
 // settings returns obstacles in attributes of the instance. EC2 returns a single attribute per request.

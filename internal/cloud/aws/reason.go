@@ -53,6 +53,10 @@ var refusalReasons = []cloud.Reason{
 		Remedy: "move the requirements to the overrides of the mixed instances policy, or set `settings.trial.mode` to Off",
 	},
 	{
+		Name: cloud.PoolNotCopyable, Means: "the instance type of the workshop runs on Xen, where Kamino cannot find the copy of the disk",
+		Remedy: "set `settings.donor.workshopType` to a type on Nitro of the same architecture, or capture the node in place",
+	},
+	{
 		Name: cloud.PoolUnsupported, Means: "the group counts its capacity in weights, vCPUs or memory, but Kamino counts instances",
 		Remedy: "count the capacity in instances: remove the weights, and set the desired capacity type to units",
 	},

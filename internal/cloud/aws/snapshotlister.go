@@ -51,14 +51,51 @@ func (p *ImageProvider) Snapshots(ctx context.Context, families ...cloud.ImageFa
 		if err != nil {
 			return nil, err
 		}
+		holders, err := p.holdersOf(ctx, place, all)
+		if err != nil {
+			return nil, err
+		}
 		for _, s := range all {
-			if tagOf(s.Tags, cloud.TagUID) != "" && !p.recentlyDeleted(place, sdk.ToString(s.SnapshotId)) {
-				found = append(found, p.snapshotOf(place, tagOf(s.Tags, cloud.TagPrototype), s))
+			if tagOf(s.Tags, cloud.TagUID) == "" || p.recentlyDeleted(place, sdk.ToString(s.SnapshotId)) {
+				continue
 			}
+			one := p.snapshotOf(place, tagOf(s.Tags, cloud.TagPrototype), s)
+			if image := holders[sdk.ToString(s.SnapshotId)]; image != "" {
+				one.HeldBy, one.Release = "image "+image, "aws ec2 deregister-image --region "+place+" --image-id "+image
+			}
+			found = append(found, one)
 		}
 	}
 	return found, nil
 }
+
+// holdersOf returns the images that other clients made of snapshots of disks in use, by snapshot. EC2 deletes no snapshot of an image.
+func (p *ImageProvider) holdersOf(ctx context.Context, place string, all []types.Snapshot) (map[string]string, error) {
+	var raw []string
+	for _, s := range all {
+		if tagOf(s.Tags, cloud.TagUID) != "" && tagOf(s.Tags, cloud.TagEndsAt) != "" {
+			raw = append(raw, sdk.ToString(s.SnapshotId))
+		}
+	}
+	holders := map[string]string{}
+	for ids := range slices.Chunk(raw, maxFilterValues) {
+		images, err := p.images(ctx, place, text("the images of "+place), types.Filter{Name: sdk.String("block-device-mapping.snapshot-id"), Values: ids})
+		if err != nil {
+			return nil, err
+		}
+		for _, im := range images {
+			for _, d := range im.BlockDeviceMappings {
+				if d.Ebs != nil {
+					holders[sdk.ToString(d.Ebs.SnapshotId)] = sdk.ToString(im.ImageId)
+				}
+			}
+		}
+	}
+	return holders, nil
+}
+
+// maxFilterValues is the number of values of all filters of a request. Source: "Filtering EC2 resources".
+const maxFilterValues = 200
 
 // DropSnapshot implements cloud.ImageProvider. A malformed snapshot ID names no snapshot.
 func (p *ImageProvider) DropSnapshot(ctx context.Context, id string) error {

@@ -96,7 +96,7 @@ func (a apart) preflight(ctx context.Context) ([]cloud.Refusal, error) {
 	if err != nil {
 		return nil, err
 	}
-	found := append(v.refusals(), v.refuseSeparateMachine(a.use)...)
+	found := append(cloud.RefusalsFor(true, v.refusals()), v.refuseSeparateMachine(a.use)...) // it is never stopped by Kamino
 	lack, err := a.refuseRights(ctx, v, a.feature)
 	if err != nil {
 		return nil, err
@@ -217,7 +217,7 @@ func (r *clusterAccess) listApart(ctx context.Context, of use, pools []cloud.Poo
 		return nil, err
 	}
 	for _, m := range machines {
-		if record, is := of.recordOf(m); is && slices.Contains(pools, record.Pool) {
+		if record, is := of.recordOf(m); is && len(pools) > 0 {
 			record.Tags = cloud.OwnerTags(record.Tags)
 			found = append(found, record)
 		}
@@ -243,7 +243,7 @@ func (a apart) ensure(ctx context.Context, like func(context.Context, poolView) 
 	if err != nil {
 		return cloud.Trial{}, err
 	}
-	for _, refusal := range slices.Concat(v.refusals(), v.refuseSeparateMachine(a.use)) {
+	for _, refusal := range slices.Concat(cloud.RefusalsFor(true, v.refusals()), v.refuseSeparateMachine(a.use)) {
 		return cloud.Trial{}, refusal.Error(a.op, a.of.String())
 	}
 	spec, err := like(ctx, v)

@@ -29,6 +29,8 @@ type Sweeper struct {
 	Orphan func(ctx context.Context, node string, holder v1alpha1.Holder) (capture.Result, error)
 	// Sweep is capture.Engine.SweepLeftovers.
 	Sweep func(ctx context.Context, pools []cloud.PoolID) ([]reservations.Leftover, error)
+	// Places, if set, lists pools in the places where leftovers may be, without nodes too.
+	Places func(context.Context) ([]cloud.PoolID, error)
 	// MaxConcurrent is the number of nodes that may be out of service before the sweep begins a removal. Nil means 1.
 	MaxConcurrent func() int
 	// Report, if set, receives a node that the sweep leaves alone, once, with the reason.
@@ -175,9 +177,15 @@ func (s *Sweeper) leftovers(ctx context.Context, pools []cloud.PoolID, released 
 	}
 	if !released && now.Sub(s.deepAt) < deep {
 		pools = nil
-	}
-	if pools != nil {
+	} else {
 		s.deepAt = now // also after an error: a cloud that refuses gets no request every few minutes
+		if s.Places != nil {
+			more, err := s.Places(ctx)
+			if err != nil {
+				return err
+			}
+			pools = reservations.Union(pools, more)
+		}
 	}
 	left, err := s.Sweep(ctx, pools)
 	if err != nil && len(left) == 0 {

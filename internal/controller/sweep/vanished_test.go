@@ -2,13 +2,17 @@ package sweep_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/controller/sweep"
+	"github.com/kamino-dev/kamino/internal/node/reservations"
 	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
 
@@ -52,5 +56,27 @@ func TestACaptureThatVanishes(t *testing.T) {
 			t.Errorf("vanishes %t: its trial is ended: %t, and of so many pools the cloud was asked: %v", vanishes, ended, s.asked)
 		}
 		s.clean()
+	}
+}
+
+// TestPlacesWithoutNodes: a cluster whose pools have no nodes is still asked for leftovers, in the places of its Prototypes.
+func TestPlacesWithoutNodes(t *testing.T) {
+	var swept [][]cloud.PoolID
+	s := &sweep.Sweeper{
+		Held:   func(context.Context) ([]reservations.Node, []cloud.PoolID, error) { return nil, nil, nil },
+		Places: func(context.Context) ([]cloud.PoolID, error) { return []cloud.PoolID{"empty"}, nil },
+		Sweep: func(_ context.Context, pools []cloud.PoolID) ([]reservations.Leftover, error) {
+			swept = append(swept, pools)
+			return nil, nil
+		},
+		Log: logr.Discard(),
+	}
+	for range 2 {
+		if err := s.Pass(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(swept) != 2 || !slices.Equal(swept[0], []cloud.PoolID{"empty"}) || len(swept[1]) > 0 {
+		t.Errorf("swept %q, want the place of the Prototypes once a day", swept)
 	}
 }

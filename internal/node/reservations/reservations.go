@@ -187,6 +187,9 @@ type Leftover struct {
 	Unmarked bool `json:"-"`
 	// Overdue: its tag or its age says that even an active capture needs the thing no more.
 	Overdue bool `json:"-"`
+	// HeldBy keeps the cloud from deleting the thing, and Release is the command that ends it; empty without such a thing.
+	HeldBy  string `json:"heldBy,omitempty"`
+	Release string `json:"release,omitempty"`
 }
 
 // Command removes the leftover.

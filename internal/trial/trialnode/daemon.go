@@ -8,13 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-logr/logr"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	schedulingv1 "k8s.io/component-helpers/scheduling/corev1"
-	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	cluster "github.com/kamino-dev/kamino/internal/node"
@@ -24,13 +21,6 @@ import (
 
 // healthyShare is the percentage of Ready pods on other nodes from which a DaemonSet is healthy.
 const healthyShare = 80
-
-// daemonTaints are taints that the DaemonSet controller tolerates for all pods. Source: k8s.io/kubernetes
-// pkg/controller/daemon/util, AddOrUpdateDaemonPodTolerations.
-var daemonTaints = []string{
-	corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable, corev1.TaintNodeDiskPressure, corev1.TaintNodeMemoryPressure,
-	corev1.TaintNodePIDPressure, corev1.TaintNodeUnschedulable,
-}
 
 // daemonPods are the DaemonSets of the cluster, and the pods on the trial node.
 type daemonPods struct {
@@ -164,7 +154,7 @@ func daemonsOn(node *corev1.Node, on *daemonPods, ignored []string, forged []*co
 		set := &on.sets[i]
 		name := set.Namespace + "/" + set.Name
 		pod := podOf(set, on.pods)
-		if slices.Contains(ignored, name) || set.DeletionTimestamp != nil || pod == nil && !belongs(set, node) {
+		if slices.Contains(ignored, name) || set.DeletionTimestamp != nil || pod == nil && !cluster.BelongsOn(set, node) {
 			continue
 		}
 		if !healthyElsewhere(set, pod, forged) {
@@ -200,26 +190,6 @@ func podOf(set *appsv1.DaemonSet, pods []corev1.Pod) *corev1.Pod {
 	return youngest
 }
 
-// belongs reports whether the DaemonSet's controller would create a pod on the node.
-func belongs(set *appsv1.DaemonSet, node *corev1.Node) bool {
-	spec := set.Spec.Template.Spec
-	fits, err := nodeaffinity.NewRequiredNodeAffinity(spec.NodeSelector, spec.Affinity).Match(node)
-	if err != nil || !fits {
-		return false
-	}
-	tolerations := slices.Clone(spec.Tolerations)
-	for _, taint := range daemonTaints {
-		tolerations = append(tolerations, corev1.Toleration{Key: taint, Operator: corev1.TolerationOpExists})
-	}
-	if spec.HostNetwork {
-		tolerations = append(tolerations, corev1.Toleration{Key: corev1.TaintNodeNetworkUnavailable, Operator: corev1.TolerationOpExists})
-	}
-	_, kept := schedulingv1.FindMatchingUntoleratedTaint(logr.Discard(), node.Spec.Taints, tolerations, func(t *corev1.Taint) bool {
-		return t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute
-	}, true)
-	return !kept
-}
-
 // healthyElsewhere counts pods without the pod of this node, present or missing, and without pods of forged Nodes.
 func healthyElsewhere(set *appsv1.DaemonSet, here *corev1.Pod, forged []*corev1.Node) bool {
 	wanted, ready := set.Status.DesiredNumberScheduled, set.Status.NumberReady
@@ -227,7 +197,7 @@ func healthyElsewhere(set *appsv1.DaemonSet, here *corev1.Pod, forged []*corev1.
 		wanted--
 	}
 	for _, n := range forged {
-		if belongs(set, n) {
+		if cluster.BelongsOn(set, n) {
 			wanted--
 		}
 	}

@@ -111,6 +111,9 @@ func GeneralizeCopy(ctx context.Context, d offline.Disk, o Order, s generalize.R
 		return runner, err
 	}
 	logf := func(format string, args ...any) { _, _ = fmt.Fprintf(d.Log, format+"\n", args...) }
+	if err := host.RefuseReboots(ctx, d.MachineRoot); err != nil { // the engine notices a reboot
+		logf("this machine may still reboot with the copy attached: %v", err)
+	}
 	d.Cleaned = func(t *tree.Tree, m *generalize.Manifest) { facts = host.FactsOf(runner, t, m, logf) }
 	result, failed := d.Run(ctx)
 	var report *v1alpha1.Report

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -28,9 +29,11 @@ type systemdStub struct {
 	stops map[string]func()
 	// watchdog has the services with WatchdogSec, by the path of their object.
 	watchdog map[dbus.ObjectPath]bool
-	requests []string
-	jobs     uint32
-	clients  []*client
+	// masked units have a link to /dev/null, loaded since the last reload. vendor has units of the machine that no link replaces.
+	masked, loaded, vendor map[string]bool
+	requests               []string
+	jobs                   uint32
+	clients                []*client
 }
 
 type client struct {
@@ -41,7 +44,7 @@ type client struct {
 
 func startSystemd(t *testing.T, root string, units ...string) *systemdStub {
 	t.Helper()
-	s := &systemdStub{active: map[string]bool{}, stubborn: map[string]bool{}, refuses: map[string]bool{}}
+	s := &systemdStub{active: map[string]bool{}, stubborn: map[string]bool{}, refuses: map[string]bool{}, masked: map[string]bool{}, vendor: map[string]bool{}}
 	for _, u := range units {
 		s.active[u] = true
 	}
@@ -121,8 +124,22 @@ func (s *systemdStub) answer(c *client, m *dbus.Message) {
 		name, _ = m.Body[0].(string)
 	}
 	switch method {
+	case "MaskUnitFiles":
+		links, _ := m.Body[0].([]string)
+		for _, link := range links {
+			s.requests = append(s.requests, fmt.Sprint(method, " ", link, " ", m.Body[1:]))
+			s.masked[link] = s.masked[link] || !s.vendor[link]
+		}
+		c.reply(m, "", []struct{ Kind, Name, To string }{})
+	case "Reload":
+		s.loaded = maps.Clone(s.masked)
+		c.reply(m, "")
 	case "Get":
 		path, _ := m.Headers[dbus.FieldPath].Value().(dbus.ObjectPath)
+		if of := map[bool]string{true: "masked", false: "loaded"}; m.Body[1] == "LoadState" {
+			c.reply(m, "", dbus.MakeVariant(of[s.loaded[unitOf(path)]]))
+			return
+		}
 		c.reply(m, "", dbus.MakeVariant(map[bool]uint64{true: 180e6}[s.watchdog[path]]))
 	case "ListUnits":
 		rows := []row{}
@@ -160,6 +177,11 @@ func (s *systemdStub) answer(c *client, m *dbus.Message) {
 	default:
 		c.reply(m, "")
 	}
+}
+
+// unitOf is the unit of an object's path, for names with letters and dots.
+func unitOf(path dbus.ObjectPath) string {
+	return strings.NewReplacer("_2e", ".", "_2d", "-").Replace(string(path[strings.LastIndexByte(string(path), '/')+1:]))
 }
 
 func (s *systemdStub) requested() []string {
