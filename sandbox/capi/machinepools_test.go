@@ -46,8 +46,6 @@ type memorySets struct {
 	nodes client.Client
 	mu    sync.Mutex
 	sets  map[string]*memorySet
-	// silent has the namespaces whose new instances register no Node.
-	silent sync.Map
 }
 
 type memorySet struct {
@@ -74,11 +72,7 @@ func nodeOfInstance(pool sandbox.Machine, number string) string {
 
 func (s *memorySets) Apply(ctx context.Context, pool sandbox.Machine, capacity int64) error {
 	image, _, _ := unstructured.NestedFieldCopy(pool.Spec, "template", "image")
-	made := s.apply(pool, image, capacity)
-	if _, silent := s.silent.Load(pool.Namespace); silent {
-		return nil
-	}
-	for _, i := range made {
+	for _, i := range s.apply(pool, image, capacity) {
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeOfInstance(pool, i.Number)}, Spec: corev1.NodeSpec{ProviderID: i.ProviderID}}
 		if err := s.nodes.Create(ctx, node); client.IgnoreAlreadyExists(err) != nil {
 			return err

@@ -29,6 +29,9 @@ func TestCopy(t *testing.T) {
 		t.Fatalf("the provider's webhook does not refuse a changed template: %v", err)
 	}
 	version := e.copyAndGrow()
+	for _, m := range e.MachinesNow() {
+		e.waitMachine(m.Node)
+	}
 	if image := sandboxtest.Text(*e.template(), "spec", "template", "spec", "ami", "id"); e.VersionOf(image) != version {
 		t.Errorf("the template of the pool names image %s, want version %s", image, version)
 	}
@@ -93,7 +96,6 @@ func (e env) copyAndGrow() (version string) {
 	if e.VersionOf(next.Image) != p.Spec.Version {
 		e.Errorf("node %s was built from %s, want version %s", next.Node, next.Image, p.Spec.Version)
 	}
-	e.waitMachine(next.Node)
 	e.AssertNothingLeft()
 	return p.Spec.Version
 }
