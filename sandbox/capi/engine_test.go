@@ -50,7 +50,7 @@ func TestLostCallsOfCopy(t *testing.T) {
 	for _, r := range whole.writes {
 		kinds[r.what] = true
 	}
-	want := []string{"DELETE machines", "PATCH machinedeployments", "PATCH machines", "PATCH machinesets", "POST awsmachinetemplates"}
+	want := []string{"DELETE machines", "PATCH machinedeployments", "PATCH machines", "POST awsmachines", "POST awsmachinetemplates", "POST machines"}
 	if made := slices.Sorted(maps.Keys(kinds)); !slices.Equal(made, want) {
 		t.Errorf("a capture makes the writes %v, want %v", made, want)
 	}

@@ -83,7 +83,7 @@ func (s *testEnv) decide() {
 	s.t.Helper()
 	machines := s.list("Machine")
 	s.donor, s.peer = machines[0], machines[len(machines)-1]
-	p := &v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{Name: s.pool.name + "-" + version, CreationTimestamp: metav1.NewTime(s.clock.Now())}}
+	p := &v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{Name: s.pool.name + "-" + version}}
 	p.Spec = v1alpha1.PrototypeSpec{Pool: s.pool.name, PoolID: string(s.id()), Version: version,
 		Donor: v1alpha1.Donor{NodeName: nodeNameOf(s.donor), ProviderID: string(instanceOf(s.donor))}}
 	p.Spec.Settings.Trial.Mode, p.Spec.Settings.Donor.Method = v1alpha1.TrialOff, v1alpha1.MethodCopy
@@ -226,7 +226,7 @@ func (s *testEnv) pending() string {
 		switch {
 		case m.GetDeletionTimestamp() == nil && !joined(m):
 			return m.GetName() + " has not joined"
-		case m.GetDeletionTimestamp() != nil && !slices.Equal(m.GetFinalizers(), []string{"kamino.dev/trial"}):
+		case m.GetDeletionTimestamp() != nil && !slices.Equal(m.GetFinalizers(), []string{"kamino.dev/workshop"}):
 			return m.GetName() + " is to go"
 		}
 	}

@@ -60,6 +60,7 @@ func newWorkload(t testing.TB, clock *memory.Clock, cloud *memory.Cloud) *worklo
 	w.objects = kubefake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.Prototype{}, &v1alpha1.NodeOrder{}).
 		WithInterceptorFuncs(interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption) error {
 			o.SetUID(uid())
+			o.SetCreationTimestamp(metav1.NewTime(clock.Now()))
 			return c.Create(ctx, o, options...)
 		}}).Build()
 	return w

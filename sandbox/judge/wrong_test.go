@@ -30,22 +30,37 @@ var wrongRuns = []struct {
 			o["in"] = object{"instanceIds": []any{"1"}}
 		})
 	}},
-	{1, "another instance ends in place of the donor", "aws", func(t *testing.T, r *record) {
-		set(r.called[r.calls(t, "POST", "TerminateInstanceInAutoScalingGroup")[0]], "i-00000000000000000", "in", "InstanceId")
+	{1, "a capture ends a running instance", "aws", func(t *testing.T, r *record) {
+		set(r.called[r.calls(t, "POST", "/ec2/TerminateInstances")[1]], []any{awsInstance}, "in", "InstanceId")
+		r.called = repeat(t, r.called, r.calls(t, "POST", "/ec2/TerminateInstances")[1], func(o object) { set(o, []any{awsTrialInstance}, "in", "InstanceId") })
 	}},
-	{1, "the donor is ended again after its capture", "aws", func(t *testing.T, r *record) {
-		end := r.called[r.calls(t, "POST", "TerminateInstanceInAutoScalingGroup")[0]]
-		r.called = repeat(t, r.called, len(r.called)-1, func(o object) {
-			at := o["time"]
-			maps.Copy(o, copyOf(t, end))
-			o["time"] = at
+	{1, "an instance whose disk is copied is stopped", "aws", func(t *testing.T, r *record) {
+		r.called = repeat(t, r.called, r.calls(t, "POST", "/ec2/AttachVolume")[0], func(o object) {
+			o["path"], o["in"] = "/ec2/StopInstances", object{"InstanceId": []any{awsInstance}}
 		})
 	}},
-	{1, "Kamino deletes the Node of another instance", "aws", func(t *testing.T, r *record) {
-		r.audit = repeat(t, r.audit, r.byKamino(r.asked(t, "patch nodes "+awsDonor))[0], func(o object) {
+	{1, "Kamino changes a Node whose disk is copied", "aws", func(t *testing.T, r *record) {
+		trial := r.byKamino(r.asked(t, "patch nodes "+awsTrial))[0]
+		r.audit = repeat(t, r.audit, trial, func(o object) {
+			set(o, awsDonor, "objectRef", "name")
+			r.nodes(func(name string, n object) {
+				if name == awsDonor {
+					o["responseObject"] = copyOf(t, n)
+				}
+			})
+			for _, of := range []string{"requestObject", "responseObject"} {
+				set(o, "true", of, "metadata", "annotations", "cluster-autoscaler.kubernetes.io/scale-down-disabled")
+			}
+		})
+	}},
+	{1, "Kamino deletes the Node of a pool", "aws", func(t *testing.T, r *record) {
+		r.audit = repeat(t, r.audit, r.byKamino(r.asked(t, "patch nodes "+awsTrial))[0], func(o object) {
 			o["verb"] = "delete"
-			set(o, "ip-10-124-67-153", "objectRef", "name")
+			set(o, awsOther, "objectRef", "name")
 		})
+	}},
+	{1, "the pool grows with its recipe", "aws", func(t *testing.T, r *record) {
+		set(r.called[r.calls(t, "POST", "UpdateAutoScalingGroup")[0]], "4", "in", "DesiredCapacity")
 	}},
 	{1, "the pool would roll the recipe out", "azure", func(_ *testing.T, r *record) {
 		r.inAnswers("id", "virtualMachineScaleSets/", func(s object) {
@@ -54,8 +69,8 @@ var wrongRuns = []struct {
 			}
 		})
 	}},
-	{1, "the pool shrinks", "aws", func(t *testing.T, r *record) {
-		set(r.called[r.calls(t, "POST", "SetDesiredCapacity")[1]], "1", "in", "DesiredCapacity")
+	{1, "the pool shrinks", "azure", func(t *testing.T, r *record) {
+		set(r.called[r.calls(t, "PATCH", "virtualMachineScaleSets/k8s-past")[0]], "1", "in", "sku", "capacity")
 	}},
 	{2, "the image is quarantined", "azure", func(_ *testing.T, r *record) {
 		r.inAnswers("id", "/versions/2026.11.28", func(s object) { set(s, "bad", "tags", "kamino-quarantined") })
@@ -132,24 +147,6 @@ var wrongRuns = []struct {
 			}
 		}
 	}},
-	{4, "no new node joins in place of the donor", "aws", func(t *testing.T, r *record) {
-		began := r.audit[r.asked(t, "create leases node-"+awsDonor)[0]]["stageTimestamp"].(string)
-		late := map[string]bool{}
-		for _, o := range r.audit {
-			if text(o, "verb") == "create" && text(o, "responseObject", "kind") == "Node" && text(o, "stageTimestamp") > began {
-				late[text(o, "responseObject", "metadata", "name")] = true
-			}
-			if text(o, "responseObject", "kind") == "Prototype" {
-				set(o, "10s", "responseObject", "spec", "settings", "outOfService", "deadline")
-				set(o, "10s", "responseObject", "spec", "settings", "outOfService", "readyTimeout")
-			}
-		}
-		r.nodes(func(name string, n object) {
-			if late[name] {
-				notReady(n)
-			}
-		})
-	}},
 	{5, "a snapshot stays", "azure", func(t *testing.T, r *record) {
 		r.called = slices.DeleteFunc(r.called, func(o object) bool {
 			return text(o, "method") == "DELETE" && strings.Contains(text(o, "path"), "snapshot_")
@@ -181,10 +178,10 @@ var wrongRuns = []struct {
 			}
 		})
 	}},
-	{6, "the other nodes are of other pools", "aws", func(_ *testing.T, r *record) {
+	{6, "the other nodes are of other pools", "azure", func(_ *testing.T, r *record) {
 		r.nodes(func(name string, n object) {
-			if name != awsDonor && name != awsTrial {
-				set(n, "aws:///eu-central-1a/i-"+name, "spec", "providerID")
+			if name != donor {
+				set(n, "azure:///subscriptions/s/resourceGroups/g/providers/microsoft.compute/virtualmachinescalesets/others/virtualmachines/"+name, "spec", "providerID")
 			}
 		})
 	}},
@@ -235,7 +232,7 @@ var wrongRuns = []struct {
 	}},
 	{9, "the engine taints a Node", "aws", func(t *testing.T, r *record) {
 		for _, of := range []string{"requestObject", "responseObject"} {
-			set(r.audit[r.byKamino(r.asked(t, "patch nodes "+awsDonor))[0]], []any{object{"key": "a", "effect": "NoSchedule"}}, of, "spec", "taints")
+			set(r.audit[r.byKamino(r.asked(t, "patch nodes "+awsTrial))[0]], []any{object{"key": "a", "effect": "NoSchedule"}}, of, "spec", "taints")
 		}
 	}},
 	{9, "the engine labels a Node", "azure", func(t *testing.T, r *record) {

@@ -145,8 +145,8 @@ type removal struct {
 	sync.Mutex
 	next  *moment
 	count int
-	// copied are the captures whose donor was removed when its disk was copied.
-	copied []string
+	// donors has the captures whose donor was removed, and whether its disk was copied before.
+	donors map[string]bool
 }
 
 func (v *removal) at(next moment) {
@@ -186,9 +186,7 @@ func (w *week) removeDonorAt(server sandboxtest.Server, r *http.Request) {
 		}
 		w.removal.Lock()
 		w.removal.count++
-		if sandboxtest.WriteOf(r) == createVolume {
-			w.removal.copied = append(w.removal.copied, p.Name)
-		}
+		w.removal.donors[p.Name] = sandboxtest.WriteOf(r) == createVolume
 		w.removal.Unlock()
 		return
 	}
