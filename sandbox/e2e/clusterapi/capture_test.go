@@ -78,14 +78,14 @@ func TestManagementAway(t *testing.T) {
 	e.patchDonor()
 	donor, pod, barrier := e.Machine(e.Donor), e.StartStubbornPod(e.Donor), e.Barrier()
 	away := make(chan struct{})
-	barrier.After(sandboxtest.Request{Server: sandboxtest.Cloud, Pattern: "^CreateSnapshot$"}, func() {
+	barrier.After(sandboxtest.CreateSnapshot, func() {
 		barrier.Cut(sandboxtest.Management)
 		close(away)
 	})
 	capture := e.captureWithTrial(e.Donor)
 	<-away
 	e.Eventually("the capture waits for the management cluster", func() (bool, string) {
-		return strings.Contains(capture.Output(), "WAITING"), capture.Output()
+		return strings.Contains(capture.Output(), "waiting for the cloud since "), capture.Output()
 	})
 	e.AssertServes(e.Donor)
 	barrier.Restore(sandboxtest.Management)

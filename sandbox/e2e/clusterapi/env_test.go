@@ -130,7 +130,14 @@ func (e *env) patchDonor() {
 // captureWithTrial captures a node with a short trial of its version.
 func (e *env) captureWithTrial(node string) *sandboxtest.Process {
 	e.Helper()
-	return e.Start("capture", node, "--trial", string(v1alpha1.TrialApart), "-f", sandboxtest.SettingsFile(e.T, "trial: {soak: 1s}"))
+	return e.capture(node, v1alpha1.TrialApart)
+}
+
+// capture captures a node by the default method.
+func (e *env) capture(node string, trial v1alpha1.TrialMode, flags ...string) *sandboxtest.Process {
+	e.Helper()
+	settings := sandboxtest.SettingsFile(e.T, "trial: {soak: 1s}")
+	return e.Start(append([]string{"capture", node, "--trial", string(trial), "-f", settings}, flags...)...)
 }
 
 // captureTwiceAndRestore captures the patched donor with a trial, and then a node of its version. Then the pool is rolled back, and its
@@ -147,7 +154,7 @@ func (e *env) captureTwiceAndRestore(promoted func(machine.Status), restored fun
 	copied := e.grow(version)
 	promoted(copied)
 
-	e.Capture(copied.Node, "--version", version+"02").ExpectExit(0, "now builds new nodes from version ")
+	e.capture(copied.Node, v1alpha1.TrialOff, "--version", version+"02").ExpectExit(0, "now builds new nodes from version ")
 	e.assertCopied(copied, 3)
 	e.Start("rollback", e.Pool, "--reason", "for the test").ExpectExit(0, version+"02", version)
 	e.grow(version)

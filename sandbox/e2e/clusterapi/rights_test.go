@@ -58,7 +58,7 @@ func TestRights(t *testing.T) {
 	_, err := e.Kube().RbacV1().Roles(sandboxtest.ClusterNamespace).Update(t.Context(), role, metav1.UpdateOptions{})
 	e.Must(err)
 	template := e.template()
-	e.Capture(e.Donor).ExpectExit(exitDenied, "PermissionMissing", "create awsmachinetemplates")
+	e.captureWithTrial(e.Donor).ExpectExit(exitDenied, "PermissionMissing", "create awsmachinetemplates")
 	if now := e.template(); now != template {
 		t.Errorf("the pool names template %s, and did %s", now, template)
 	}
