@@ -12,7 +12,7 @@ const (
 	awsOther    = "ip-10-19-238-82"
 	awsTrial    = "ip-10-104-125-203"
 	awsWorkshop = "ip-10-84-130-62"
-	// instances of awsDonor and awsTrial
+	// Instances of awsDonor and awsTrial.
 	awsInstance      = "i-0e32c9943bff8800f"
 	awsTrialInstance = "i-0cba948d4f5a53119"
 )
