@@ -19,20 +19,17 @@ type copies struct{ boots map[types.UID]string }
 func (c copies) assertServing(w *week, nodes []corev1.Node, all []v1alpha1.Prototype) {
 	w.Helper()
 	for _, p := range all {
-		if ended(&p) || !p.Spec.Settings.CopiesDonor() {
-			continue
-		}
 		donor := p.Spec.Donor.NodeName
+		machines := w.machines(w.poolOf(donor))
+		at := slices.IndexFunc(machines, func(m machine.Status) bool { return m.Node == donor })
+		if _, removed := w.removal.of(p.Name); removed || ended(&p) || !p.Spec.Settings.CopiesDonor() {
+			continue // after the looks, which show a removal only after its record
+		}
 		if slices.ContainsFunc(nodes, func(n corev1.Node) bool { return n.Name == donor && n.Spec.Unschedulable }) {
 			w.Fatalf("%s: %s cordons its donor, %s", now().Format(time.DateTime), p.Name, donor)
 		}
-		machines := w.machines(w.poolOf(donor))
-		at := slices.IndexFunc(machines, func(m machine.Status) bool { return m.Node == donor })
-		if at < 0 {
-			continue // the test removed the donor
-		}
-		if boot, known := c.boots[p.UID]; known && boot != machines[at].BootID {
-			w.Fatalf("%s: donor %s of %s was rebooted", now().Format(time.DateTime), donor, p.Name)
+		if boot, known := c.boots[p.UID]; at < 0 || known && boot != machines[at].BootID {
+			w.Fatalf("%s: donor %s of %s is gone, or was rebooted", now().Format(time.DateTime), donor, p.Name)
 		}
 		c.boots[p.UID] = machines[at].BootID
 	}
@@ -47,7 +44,7 @@ func (c copies) assertMethods(w *week, pool string) {
 		byCopy = w.inPlaceFrom - 1
 	}
 	for _, p := range w.prototypes() {
-		copied, removed := w.removal.donors[p.Name]
+		copied, removed := w.removal.of(p.Name)
 		lost := p.Status.Failure != nil && p.Status.Failure.Reason == string(plan.DonorGone.Public())
 		switch {
 		case p.Spec.Pool != w.group(pool):

@@ -155,6 +155,14 @@ func (v *removal) at(next moment) {
 	v.next = &next
 }
 
+// of reports whether the donor of a capture was removed, and whether its disk was copied before.
+func (v *removal) of(capture string) (copied, removed bool) {
+	v.Lock()
+	defer v.Unlock()
+	copied, removed = v.donors[capture]
+	return copied, removed
+}
+
 // take reports whether the request matches, once.
 func (v *removal) take(server sandboxtest.Server, r *http.Request) bool {
 	v.Lock()
@@ -181,13 +189,13 @@ func (w *week) removeDonorAt(server sandboxtest.Server, r *http.Request) {
 			continue
 		}
 		w.Logf("%s: donor %s is removed while %s is %s", now().Format(time.DateTime), p.Spec.Donor.NodeName, p.Name, p.Status.Phase)
-		if err := w.pooler.removeDonor(context.Background(), &p); err != nil {
-			w.Errorf("donor %s: %v", p.Spec.Donor.NodeName, err)
-		}
 		w.removal.Lock()
 		w.removal.count++
 		w.removal.donors[p.Name] = sandboxtest.WriteOf(r) == createVolume
 		w.removal.Unlock()
+		if err := w.pooler.removeDonor(context.Background(), &p); err != nil {
+			w.Errorf("donor %s: %v", p.Spec.Donor.NodeName, err)
+		}
 		return
 	}
 	w.Errorf("%s is of no capture", text)
