@@ -50,12 +50,14 @@ func (j *judge) sizes(e event, key string, kamino bool) {
 	if !strings.HasPrefix(e.resource, "machine") || e.sub == "status" {
 		return
 	}
-	t, size := j.things.get("set", key), text(e.out, "spec", "replicas")
+	was, size := j.thing(key).size, text(e.out, "spec", "replicas")
 	if kamino && !j.known[key] {
 		j.expect(1, !strings.HasPrefix(e.verb, "delete"), e, "Kamino deleted %s", key)
-		j.expect(1, size == t.size || !asks(e, "spec/replicas"), e, "the size of %s was %q, and is %q", key, t.size, size)
+		j.expect(1, size == was || !asks(e, "spec/replicas"), e, "the size of %s was %q, and is %q", key, was, size)
 	}
-	t.size = size
+	if size != "" {
+		j.things.get("set", key).size = size
+	}
 }
 
 // certain keeps a write without an answer, and returns a kept deletion once its object is not found.
