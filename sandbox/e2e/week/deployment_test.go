@@ -185,8 +185,7 @@ func (d *deployments) removeDonor(ctx context.Context, p *v1alpha1.Prototype) er
 		gone, err := over.Makers()[kind].Remove(ctx, capi.Machine{UID: string(o.GetUID()), Name: name})
 		if err != nil {
 			return err
-		}
-		if gone {
+		} else if gone {
 			return sandbox.Objects("machines").Delete(ctx, machines[at].GetName(), metav1.DeleteOptions{})
 		}
 		select {

@@ -105,8 +105,7 @@ func awsSetup() setup {
 // createVolume makes the disk of a copy, after the snapshot of the donor's disk.
 const createVolume = "CreateVolume"
 
-// faultsOfCopies are faults of disks, images and workshops on AWS. Requests for images are not throttled as a whole, because the test
-// makes some, too.
+// faultsOfCopies are faults on AWS. Requests for images are not throttled as a whole, because the test makes some, too.
 func faultsOfCopies() []fault.Fault {
 	return []fault.Fault{
 		{Name: "throttled", Operation: "RegisterImage", RetryAfter: 1, Count: 3},

@@ -143,8 +143,7 @@ func (w *week) kill(when string, meanwhile func()) {
 // effect.
 type removal struct {
 	sync.Mutex
-	next  *moment
-	count int
+	next *moment
 	// donors has the captures whose donor was removed, and whether its disk was copied before.
 	donors map[string]bool
 }
@@ -190,7 +189,6 @@ func (w *week) removeDonorAt(server sandboxtest.Server, r *http.Request) {
 		}
 		w.Logf("%s: donor %s is removed while %s is %s", now().Format(time.DateTime), p.Spec.Donor.NodeName, p.Name, p.Status.Phase)
 		w.removal.Lock()
-		w.removal.count++
 		w.removal.donors[p.Name] = sandboxtest.WriteOf(r) == createVolume
 		w.removal.Unlock()
 		if err := w.pooler.removeDonor(context.Background(), &p); err != nil {
