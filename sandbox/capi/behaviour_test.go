@@ -14,7 +14,6 @@ import (
 
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cloud/capi"
-	"github.com/kamino-dev/kamino/internal/testing/memory"
 	sandbox "github.com/kamino-dev/kamino/sandbox/capi"
 )
 
@@ -73,11 +72,8 @@ func namesOf(machines []unstructured.Unstructured) (names []string) {
 func grown(t *testing.T) (p *pool, before, after unstructured.Unstructured) {
 	t.Helper()
 	p = newPool(t, deployment)
-	r := p.recipes()
-	p.promote(r, "2026.03.14")
-	if err := r.SetCapacity(t.Context(), p.id(), 3, 5); err != nil {
-		t.Fatal(err)
-	}
+	p.promote(p.recipes(), "2026.03.14")
+	p.scale(2)
 	p.waitSize(5)
 	sets := p.sets()
 	if len(sets) != 2 {
@@ -108,99 +104,18 @@ func TestMachineSetThatGrows(t *testing.T) {
 	}
 }
 
-// TestMachineRemovedByScaleIn: scale-in deletes a Machine of the oldest MachineSet, even if a different Machine has
-// the delete mark. A removal by Kamino reduces the replicas itself, so that only its Machine is deleted.
+// TestMachineRemovedByScaleIn: scale-in deletes a Machine of the oldest MachineSet, even if a different Machine has the delete mark.
 func TestMachineRemovedByScaleIn(t *testing.T) {
 	t.Parallel()
 	p, before, after := grown(t)
 	marked := p.machinesOf(after)[0]
 	p.merge("Machine", marked.GetName(), `{"metadata":{"annotations":{"cluster.x-k8s.io/delete-machine":"yes"}}}`)
-	p.merge("MachineDeployment", p.name, `{"spec":{"replicas":4}}`)
+	p.scale(-1)
 	p.waitSize(4)
 	old := namesOf(p.machinesOf(before))
 	if fresh := namesOf(p.machinesOf(after)); len(old) != 2 || len(fresh) != 2 || !slices.Contains(fresh, marked.GetName()) {
 		t.Errorf("of the old set %v are left and of the new one %v, want two of each, %s among them", old, fresh, marked.GetName())
 	}
-	p.remove(p.recipes(), instanceOf(marked))
-	p.waitSize(3)
-	if fresh := namesOf(p.machinesOf(after)); !slices.Equal(namesOf(p.machinesOf(before)), old) || len(fresh) != 1 || fresh[0] == marked.GetName() {
-		t.Errorf("of the old set %v are left and of the new one %v, want %v and the other one", namesOf(p.machinesOf(before)), fresh, old)
-	}
-}
-
-// TestMachineWithoutNode: a pool grows by a machine that never registers, so Cluster API does not drain its Machine, and ignores
-// hooks before the drain. Kamino removes only that Machine, although scale-in would choose the oldest MachineSet.
-func TestMachineWithoutNode(t *testing.T) {
-	t.Parallel()
-	p, _, _ := grown(t)
-	names, before := namesOf(p.list("Machine")), p.instances()
-	p.fleet.silent.Store(p.namespace, true)
-	if err := p.recipes().SetCapacity(t.Context(), p.id(), 5, 6); err != nil {
-		t.Fatal(err)
-	}
-	added, waits := p.waitAdded(before), false
-	p.remove(p.watched(p, func(what string) memory.Outcome {
-		if what == "PATCH machinedeployments" && !waits {
-			p.wait("Cluster API to act on the deletion", func() bool { waits = p.awaitsHook(added); return waits })
-		}
-		return memory.Pass()
-	}), added)
-	p.waitSize(5)
-	if now := namesOf(p.list("Machine")); !slices.Equal(now, names) {
-		t.Errorf("the pool has %v, want %v", now, names)
-	}
-	for _, o := range append(p.list("Machine"), *p.get("MachineDeployment", p.name)) {
-		for _, key := range marksOfRemoval {
-			if annotated(o, key) {
-				t.Errorf("%s %s still has %s", o.GetKind(), o.GetName(), key)
-			}
-		}
-	}
-}
-
-// awaitsHook reports whether Cluster API waits for the hook of an instance's deleted Machine, and fails if the Machine is gone.
-func (p *pool) awaitsHook(id cloud.InstanceID) bool {
-	p.t.Helper()
-	for _, m := range p.list("Machine") {
-		if instanceOf(m) != id {
-			continue
-		}
-		conditions, _, _ := unstructured.NestedSlice(m.Object, "status", "conditions")
-		return slices.ContainsFunc(conditions, func(c any) bool { return c.(map[string]any)["reason"] == "WaitingForPreTerminateHook" })
-	}
-	p.t.Fatalf("the Machine of instance %s was deleted before the replicas were reduced", id)
-	return false
-}
-
-// waitAdded waits for an instance that the pool did not have before, and returns the instance. Its Machine has no Node.
-func (p *pool) waitAdded(before []cloud.InstanceID) (id cloud.InstanceID) {
-	p.t.Helper()
-	p.wait("a new instance without a Node", func() bool {
-		for _, m := range p.list("Machine") {
-			if of := instanceOf(m); of != "" && !slices.Contains(before, of) {
-				id = of
-				return nodeNameOf(m) == ""
-			}
-		}
-		return false
-	})
-	return id
-}
-
-// marksOfRemoval are the annotations of a removal that no object keeps.
-var marksOfRemoval = []string{hook, "pre-terminate.delete.hook.machine.cluster.x-k8s.io/kamino", "kamino.dev/removing", "kamino.dev/place-of",
-	"cluster.x-k8s.io/paused"}
-
-// remove has an instance removed.
-func (p *pool) remove(r *capi.PoolProvider, id cloud.InstanceID) {
-	p.t.Helper()
-	p.wait("end of "+string(id), func() bool {
-		state, err := r.EnsureRemoved(context.Background(), id)
-		if err != nil && !cloud.Is(err, cloud.Conflict) {
-			p.t.Fatal(err)
-		}
-		return err == nil && state == cloud.Absent
-	})
 }
 
 // TestPausedCluster: Cluster API acts on no write before the end of the pause, so every writer must wait.
@@ -214,7 +129,7 @@ func TestPausedCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.merge("Cluster", "home", `{"spec":{"paused":true}}`)
-	p.merge("MachineDeployment", p.name, `{"spec":{"replicas":4}}`) // by a client that ignores the pause
+	p.scale(1) // by a client that ignores the pause
 	p.wait("sight of the pause", func() bool {
 		above := p.get("MachineDeployment", p.name)
 		conditions, _, _ := unstructured.NestedSlice(above.Object, "status", "conditions")
@@ -232,59 +147,13 @@ func TestPausedCluster(t *testing.T) {
 		!strings.HasPrefix(found[at].What(), "Cluster "+p.namespace+"/home is paused") {
 		t.Errorf("the preflight says %+v, %v", found, err)
 	}
-	for what, err := range map[string]error{"growth": r.SetCapacity(t.Context(), p.id(), 4, 5), "promotion": r.SetRecipe(t.Context(), change)} {
-		if ours := (*cloud.Error)(nil); !errors.As(err, &ours) || ours.Kind != cloud.Unavailable || ours.Code != paused {
-			t.Errorf("%s: %v", what, err)
-		}
-	}
-	gone := p.list("Machine")[0]
-	if _, err := r.EnsureRemoved(t.Context(), instanceOf(gone)); !cloud.Is(err, cloud.Unavailable) || len(p.list("Machine")) != 3 {
-		t.Errorf("its removal: %v: there are %v", err, namesOf(p.list("Machine")))
+	err = r.SetRecipe(t.Context(), change)
+	if ours := (*cloud.Error)(nil); !errors.As(err, &ours) || ours.Kind != cloud.Unavailable || ours.Code != paused {
+		t.Errorf("the promotion: %v", err)
 	}
 	p.merge("Cluster", "home", `{"spec":{"paused":false}}`)
 	p.waitSize(4)
-	p.remove(r, instanceOf(gone))
-	p.waitSize(3)
-	if names := namesOf(p.list("Machine")); slices.Contains(names, gone.GetName()) {
-		t.Errorf("%s is among %v", gone.GetName(), names)
-	}
 	p.promote(r, "2026.03.14")
-}
-
-// TestAutoscalerDuringRemoval: an autoscaler writes between any two writes of a removal. Its change stays, the
-// removal takes one place, and the removed Machine is gone. The autoscaler grows and shrinks the pool in turns.
-func TestAutoscalerDuringRemoval(t *testing.T) {
-	t.Parallel()
-	for gap := range 6 {
-		by := []int64{1, -1}[gap%2]
-		t.Run(fmt.Sprintf("%+d behind write %d", by, gap+1), func(t *testing.T) {
-			t.Parallel()
-			p := newPool(t, deployment)
-			writes := 0
-			r := p.watched(p, func(string) memory.Outcome {
-				if writes++; writes == gap+1 {
-					p.scale(by)
-				}
-				return memory.Pass()
-			})
-			gone := p.list("Machine")[0]
-			p.remove(r, instanceOf(gone))
-			if writes != 6 {
-				t.Errorf("it took %d writes, want 6", writes)
-			}
-			p.waitSize(int(2 + by))
-			if names := namesOf(p.list("Machine")); slices.Contains(names, gone.GetName()) {
-				t.Errorf("%s is among %v", gone.GetName(), names)
-			}
-			for _, o := range append(p.list("Machine"), *p.get("MachineDeployment", p.name)) {
-				for _, key := range marksOfRemoval {
-					if annotated(o, key) {
-						t.Errorf("%s %s still has %s", o.GetKind(), o.GetName(), key)
-					}
-				}
-			}
-		})
-	}
 }
 
 // scale is an autoscaler that changes the size of the pool.

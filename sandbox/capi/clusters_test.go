@@ -14,7 +14,7 @@ func TestSweepLeavesSnapshotsOfTheOtherCluster(t *testing.T) {
 	donor, pools := instanceOf(s.list("Machine")[0]), []cloud.PoolID{s.id()}
 	for day, cluster := range map[string]string{"2026.03.12": clusterID, "2026.03.13": "another-cluster"} {
 		name := s.pool.name + "-" + day
-		_, err := s.made.EnsureSnapshot(t.Context(), cloud.SnapshotSpec{Name: name, Instance: donor,
+		_, err := s.cloud.EnsureSnapshot(t.Context(), cloud.SnapshotSpec{Name: name, Instance: donor,
 			Tags: map[string]string{cloud.TagPrototype: name, cloud.TagUID: "uid-" + day, cloud.TagCluster: cluster}})
 		s.must(err)
 	}
@@ -24,7 +24,7 @@ func TestSweepLeavesSnapshotsOfTheOtherCluster(t *testing.T) {
 		s.must(err)
 		s.clock.Advance(time.Minute)
 	}
-	left := s.made.World().Snapshots
+	left := s.cloud.World().Snapshots
 	if len(left) != 1 || left[0].Name != s.pool.name+"-2026.03.13" || left[0].State != cloud.Complete {
 		t.Errorf("snapshots: %+v", left)
 	}

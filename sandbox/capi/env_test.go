@@ -39,15 +39,12 @@ type testEnv struct {
 	engine *capture.Engine
 	name   string
 
-	donor, peer unstructured.Unstructured // the Machines before the capture
+	donor, peer unstructured.Unstructured // the Machines before the capture, which stay as they are
 	// lose decides the outcome of the n-th call to the recipes, from 0. cut decides about the response to the n-th
 	// write in the management cluster.
 	lose, cut func(n int, what string) memory.Outcome
 	calls     []string
 	writes    []request
-	// made has the machines. hears is the callback for calls to made or to the recipes, and for their writes.
-	made  *disks
-	hears func(what string)
 	// stirred: Cluster API may have work.
 	stirred bool
 }
@@ -60,8 +57,8 @@ type request struct {
 
 // ofDisks lists the calls that only read disks.
 var ofDisks = []string{
-	"Instance", "EnsureStopped", "EnsureStarted", "Snapshot", "EnsureSnapshot", "DeleteSnapshot", "Image", "Images", "EnsureImage", "TagImage",
-	"Snapshots", "DropSnapshot",
+	"Instance", "Snapshot", "EnsureSnapshot", "DeleteSnapshot", "Image", "Images", "EnsureImage", "TagImage", "Snapshots", "DropSnapshot", "Copy", "Copies",
+	"EnsureAttached", "EnsureDetached", "EnsureCopySnapshot", "EndCopy",
 }
 
 // newTestEnv makes a pool of so many machines.
@@ -69,11 +66,10 @@ func newTestEnv(t testing.TB, machines int) *testEnv {
 	t.Helper()
 	clock := memory.NewClock(noon)
 	made := memory.New(memory.Config{Now: clock.Now, Latency: memory.Latency{
-		Stop: 10 * time.Second, GuestOff: 3 * time.Second, Start: 20 * time.Second, Snapshot: 6 * time.Second, Image: 20 * time.Second, Delete: 5 * time.Second,
+		Start: 20 * time.Second, Snapshot: 6 * time.Second, Attach: 5 * time.Second, Image: 20 * time.Second, Delete: 5 * time.Second,
 	}})
 	s := &testEnv{t: t, pool: newCluster(t, objects), workload: newWorkload(t, clock, made)}
-	s.made, s.hears = &disks{Cloud: made, kubelets: kubelets{nodes: s.client}}, func(string) {}
-	s.makers.set(s.namespace, s.made)
+	s.makers.set(s.namespace, &disks{Cloud: made, kubelets: kubelets{nodes: s.client}})
 	s.create(strings.Replace(deployment, "replicas: 3", fmt.Sprintf("replicas: %d", machines), 1))
 	s.stirred = true
 	s.settle()
@@ -83,24 +79,18 @@ func newTestEnv(t testing.TB, machines int) *testEnv {
 }
 
 // decide writes the Prototype, as a person would.
-func (s *testEnv) decide(settings func(*v1alpha1.Settings)) *v1alpha1.Prototype {
-	s.t.Helper()
-	return s.decideSpec(func(spec *v1alpha1.PrototypeSpec) { settings(&spec.Settings) })
-}
-
-func (s *testEnv) decideSpec(change func(*v1alpha1.PrototypeSpec)) *v1alpha1.Prototype {
+func (s *testEnv) decide() {
 	s.t.Helper()
 	machines := s.list("Machine")
 	s.donor, s.peer = machines[0], machines[len(machines)-1]
-	p := &v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{Name: s.pool.name + "-" + version, CreationTimestamp: metav1.NewTime(s.clock.Now())}}
+	p := &v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{Name: s.pool.name + "-" + version}}
 	p.Spec = v1alpha1.PrototypeSpec{Pool: s.pool.name, PoolID: string(s.id()), Version: version,
 		Donor: v1alpha1.Donor{NodeName: nodeNameOf(s.donor), ProviderID: string(instanceOf(s.donor))}}
-	p.Spec.Settings.Trial.Mode = v1alpha1.TrialOff
-	change(&p.Spec)
+	p.Spec.Settings.Trial.Mode, p.Spec.Settings.Donor.Method = v1alpha1.TrialOff, v1alpha1.MethodCopy
+	p.Spec.Settings.Generalize.Profile = v1alpha1.ProfileBootstrap
 	p.Spec.Settings = p.Spec.Settings.Defaulted()
 	s.name = p.Name
 	s.must(s.objects.Create(s.t.Context(), p))
-	return p
 }
 
 // instanceOf returns the instance of a Machine.
@@ -121,11 +111,9 @@ func (s *testEnv) restart() {
 	recipes := s.watched(s.cloud.Disks(), func(what string) memory.Outcome {
 		n := len(s.writes)
 		s.writes, s.stirred = append(s.writes, request{what, len(s.calls) - 1}), true
-		s.hears(s.calls[len(s.calls)-1] + ": " + what)
 		return lost(s.cut, n, what)
 	})
 	provider := memory.NewFaulty(cloud.New(cloud.DisksOf(s.cloud.Disks()), cloud.RecipesOf(recipes)), func(c memory.Call) memory.Outcome {
-		s.hears(c.Op)
 		if slices.Contains(ofDisks, c.Op) {
 			return memory.Pass()
 		}
@@ -133,7 +121,12 @@ func (s *testEnv) restart() {
 		s.calls = append(s.calls, c.Op)
 		return lost(s.lose, n, c.Op)
 	})
-	s.engine = &capture.Engine{Client: s.objects, Kube: s.kube, Cloud: cloud.InCluster(provider.Provider, ourCluster), Image: "kamino:test", Now: s.clock.Now, Log: logr.Discard(), TrialObserver: s.workload}
+	s.engine = &capture.Engine{Client: s.objects, Kube: s.kube, Cloud: cloud.InCluster(provider.Provider, ourCluster), Image: "kamino:test", Now: s.clock.Now, Log: logr.Discard(), TrialObserver: s.workload,
+		Sleep: func(_ context.Context, d time.Duration) error {
+			s.clock.Advance(d)
+			s.runPods()
+			return nil
+		}}
 }
 
 func lost(by func(int, string) memory.Outcome, n int, what string) memory.Outcome {
@@ -161,9 +154,7 @@ func (s *testEnv) play() *v1alpha1.Prototype {
 		}
 		s.clock.Advance(max(result.After, 4*time.Second))
 		s.cloud.Settle()
-		if p := s.prototype(); p != nil {
-			s.runPods(p)
-		}
+		s.runPods()
 		s.runKubelets()
 	}
 	s.t.Fatalf("the capture does not end: %s", verdict(s.prototype()))
@@ -216,37 +207,31 @@ func (s *testEnv) pending() string {
 	for _, set := range sets {
 		places += replicas(set)
 	}
-	if !annotated(*above, "cluster.x-k8s.io/paused") && (places != replicas(*above) || !observed(*above)) {
+	if places != replicas(*above) || !observed(*above) {
 		return fmt.Sprintf("the pool is to have %d machines, and its sets %d", replicas(*above), places)
 	}
 	machines := s.list("Machine")
 	for _, set := range sets {
-		has, held := int64(0), int64(0)
+		has := int64(0)
 		for _, m := range machines {
 			if owner := metav1.GetControllerOf(&m); owner != nil && owner.UID == set.GetUID() {
 				has++
-				if m.GetDeletionTimestamp() != nil && annotated(m, hook) {
-					held++
-				}
 			}
 		}
-		if replicas(set) != has && replicas(set) != has-held || !observed(set) {
+		if replicas(set) != has || !observed(set) {
 			return fmt.Sprintf("%s is to have %d machines and has %d", set.GetName(), replicas(set), has)
 		}
 	}
 	for _, m := range machines {
 		switch {
-		case m.GetDeletionTimestamp() == nil && !joined(m) && (!s.lonely || instanceOf(m) == ""):
+		case m.GetDeletionTimestamp() == nil && !joined(m):
 			return m.GetName() + " has not joined"
-		case m.GetDeletionTimestamp() != nil && !annotated(m, hook) && !slices.Equal(m.GetFinalizers(), []string{"kamino.dev/trial"}):
+		case m.GetDeletionTimestamp() != nil && !slices.Equal(m.GetFinalizers(), []string{"kamino.dev/workshop"}):
 			return m.GetName() + " is to go"
 		}
 	}
 	return ""
 }
-
-// hook has the deletion of a Machine wait.
-const hook = "pre-drain.delete.hook.machine.cluster.x-k8s.io/kamino"
 
 func annotated(o unstructured.Unstructured, name string) bool {
 	_, is := o.GetAnnotations()[name]

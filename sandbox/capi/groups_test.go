@@ -159,8 +159,7 @@ func newGroupPool(t testing.TB, manifest string) groupPool {
 type groupOf struct {
 	ARN     string
 	Desired int64
-	// Standby lists the instances in standby. Refresh reports whether an instance refresh was ever begun.
-	Standby []string
+	// Refresh reports whether an instance refresh was ever begun.
 	Refresh bool
 }
 
@@ -173,11 +172,6 @@ func (p groupPool) group() (g groupOf) {
 	}
 	for _, of := range out.AutoScalingGroups {
 		g.ARN, g.Desired = sdk.ToString(of.AutoScalingGroupARN), int64(sdk.ToInt32(of.DesiredCapacity))
-		for _, i := range of.Instances {
-			if i.LifecycleState == autoscalingtypes.LifecycleStateStandby {
-				g.Standby = append(g.Standby, sdk.ToString(i.InstanceId))
-			}
-		}
 	}
 	refreshes, err := p.amazon.scaling.DescribeInstanceRefreshes(context.Background(),
 		&autoscaling.DescribeInstanceRefreshesInput{AutoScalingGroupName: sdk.String(p.name)})
@@ -271,7 +265,7 @@ func (p groupPool) harness() cloudtest.RecipesHarness {
 // TestRecipesOfGroups runs the suite on a MachinePool on AWS, with the real ImageProvider on a simulated AWS.
 func TestRecipesOfGroups(t *testing.T) {
 	suite(t, func(t *testing.T) *pool { return newGroupPool(t, withTwoMachines(awsMachinePool)).pool },
-		func(p *pool) cloudtest.RecipesHarness { return groupPool{p}.harness() }, append(kindCases, "hold")...)
+		func(p *pool) cloudtest.RecipesHarness { return groupPool{p}.harness() }, kindCases...)
 }
 
 // TestRefusedGroups: a setting that would let the provider roll instances is refused, and nothing changes.
@@ -290,11 +284,8 @@ func TestRefusedGroups(t *testing.T) {
 		if err := recipes.SetRecipe(t.Context(), change); !cloud.Is(err, cloud.Refused) {
 			t.Errorf("the write ends with %v", err)
 		}
-		if err := recipes.SetCapacity(t.Context(), p.id(), 3, 4); !cloud.Is(err, cloud.Refused) {
-			t.Errorf("growing ends with %v", err)
-		}
-		if found, err := recipes.PreflightRecipe(t.Context(),
-			cloud.PreflightSpec{Pool: p.id(), Instance: before[0], Grows: true, Removes: true}); err != nil || !slices.Contains(reasons(found), reason) {
+		if found, err := recipes.PreflightRecipe(t.Context(), cloud.PreflightSpec{Pool: p.id(), Instance: before[0]}); err != nil ||
+			!slices.Contains(reasons(found), reason) {
 			t.Errorf("a preflight finds %v, %v", found, err)
 		}
 		if now := p.factory().Object["spec"]; fmt.Sprint(now) != fmt.Sprint(image) || p.group().Desired != size || !slices.Equal(before, p.instances()) {
@@ -304,26 +295,7 @@ func TestRefusedGroups(t *testing.T) {
 	p.refreshes(true)
 	refused("NodesWouldBeReplaced")
 	p.refreshes(false)
-	p.merge("MachinePool", p.name, `{"metadata":{"annotations":{"cluster.x-k8s.io/replicas-managed-by":"false"}}}`)
-	refused("SizeManagedElsewhere")
-	p.merge("MachinePool", p.name, `{"metadata":{"annotations":{"cluster.x-k8s.io/replicas-managed-by":""}}}`)
-
-	bound := func(least, most int32, spec cloud.PreflightSpec, reason string) {
-		t.Helper()
-		_, err := p.amazon.scaling.UpdateAutoScalingGroup(t.Context(),
-			&autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: sdk.String(p.name), MinSize: sdk.Int32(least), MaxSize: sdk.Int32(most)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		spec.Pool, spec.Instance = p.id(), before[0]
-		if found, err := recipes.PreflightRecipe(t.Context(), spec); err != nil || !slices.Equal(reasons(found), []string{reason}) {
-			t.Errorf("of %d to %d instances, %+v: %v, %v", least, most, spec, found, err)
-		}
-	}
-	bound(0, 3, cloud.PreflightSpec{Grows: true, Removes: true}, cloud.PoolAtMaximum)
-	bound(3, 10, cloud.PreflightSpec{}, "AtMinimum")
-
-	// An object with the ID of a foreign group does not let Kamino change that group.
+	// An object with the ID of a foreign group is refused.
 	other := groupPool{&pool{management: p.management, t: t, name: p.name + "-other"}}
 	_, err := p.amazon.scaling.CreateAutoScalingGroup(t.Context(), &autoscaling.CreateAutoScalingGroupInput{
 		AutoScalingGroupName: sdk.String(other.name), MinSize: sdk.Int32(0), MaxSize: sdk.Int32(9), DesiredCapacity: sdk.Int32(0),
@@ -341,36 +313,12 @@ func TestRefusedGroups(t *testing.T) {
 			return r.Reason == "ClusterAPIPending" && strings.Contains(r.Message, "which is not the group of the pool")
 		})
 	})
-	for from := range int64(4) {
-		if err := recipes.SetCapacity(t.Context(), p.id(), from, from+1); err == nil || from == 3 && !cloud.Is(err, cloud.Refused) {
-			t.Errorf("growing it from %d ends with %v", from, err)
-		}
-	}
-	if n := other.group().Desired; n != 0 {
-		t.Errorf("the foreign group has a desired capacity of %d", n)
-	}
 }
 
-// TestGroupProvider proves the refusals. A refresh replaces all instances. If the provider writes the size, the
-// group launches an instance for a donor in standby.
+// TestGroupProvider proves the refusal: a refresh replaces all instances.
 func TestGroupProvider(t *testing.T) {
 	t.Parallel()
 	p := newGroupPool(t, awsMachinePool)
-	recipes, before := p.recipes(), p.instances()
-	hold, err := recipes.Protection(t.Context(), before[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := recipes.ProtectFromScaleIn(t.Context(), before[0], hold.Token); err != nil {
-		t.Fatal(err)
-	}
-	p.wait("the size in the MachinePool", func() bool { return sizeOf(*p.get("MachinePool", p.name)) == 2 })
-	if g := p.group(); g.Desired != 2 || len(g.Standby) != 1 || !strings.HasSuffix(string(before[0]), g.Standby[0]) || !slices.Equal(before, p.instances()) {
-		t.Fatalf("with a donor held the group is %+v, with %v", g, p.instances())
-	}
-	p.merge("MachinePool", p.name, `{"spec":{"replicas":3},"metadata":{"annotations":{"cluster.x-k8s.io/replicas-managed-by":null}}}`)
-	p.wait("a fourth instance", func() bool { return len(p.instances()) == 4 })
-
 	p.refreshes(true)
 	p.publish("2026.01.09")
 	native, err := p.amazon.disks.NativeImage(t.Context(), region, p.imageID("2026.01.09"))
@@ -430,58 +378,6 @@ func TestGroupProviderOverwrites(t *testing.T) {
 	}
 }
 
-// TestGroupRemoval: a reserved donor is removed with its place, and then its Machine. The hook of a Machine is
-// removed if the instance ends without Kamino.
-func TestGroupRemoval(t *testing.T) {
-	t.Parallel()
-	p := newGroupPool(t, awsMachinePool)
-	recipes, before := p.recipes(), p.instances()
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	hold := func(id cloud.InstanceID) cloud.Protection {
-		t.Helper()
-		have, err := recipes.Protection(t.Context(), id)
-		must(err)
-		must(recipes.ProtectFromScaleIn(t.Context(), id, have.Token))
-		return have
-	}
-	hold(before[0])
-	p.wait("the donor's end", func() bool {
-		state, err := recipes.EnsureRemoved(t.Context(), before[0])
-		must(err)
-		return state == cloud.Absent
-	})
-	if now := p.instances(); !slices.Equal(now, before[1:]) || p.group().Desired != 2 {
-		t.Errorf("of %v there are %v, and the group is %+v", before, now, p.group())
-	}
-	was := hold(before[1])
-	_, err := p.amazon.ec2.TerminateInstances(t.Context(),
-		&ec2.TerminateInstancesInput{InstanceIds: []string{string(before[1])[strings.LastIndex(string(before[1]), "/")+1:]}})
-	must(err)
-	p.wait("its Machine deleted", func() bool {
-		return !slices.ContainsFunc(p.list("Machine"), func(m unstructured.Unstructured) bool {
-			id, _, _ := unstructured.NestedString(m.Object, "spec", "providerID")
-			return id == string(before[1]) && m.GetDeletionTimestamp() == nil
-		})
-	})
-	have, err := recipes.Protection(t.Context(), before[1])
-	if err != nil || !have.Protected || !have.Lasts {
-		t.Errorf("of an instance that is gone the hold is %+v, %v", have, err)
-	}
-	must(recipes.Unprotect(t.Context(), before[1], was.Token))
-	p.wait("its Machine gone", func() bool {
-		_, err := recipes.Protection(t.Context(), before[1])
-		return cloud.Is(err, cloud.NotFound)
-	})
-	if now := p.instances(); !slices.Equal(now, before[2:]) {
-		t.Errorf("of %v there are %v", before, now)
-	}
-}
-
 // TestRightsOfGroups: the rights that `kamino manifests --management` prints for AWS suffice for all work on a
 // MachinePool.
 func TestRightsOfGroups(t *testing.T) {
@@ -497,7 +393,7 @@ func TestRightsOfGroups(t *testing.T) {
 		}
 	}
 	p.wait("the rights", func() bool {
-		found, err := recipes.PreflightRecipe(t.Context(), cloud.PreflightSpec{Pool: p.id(), Instance: donor, Removes: true, Grows: true})
+		found, err := recipes.PreflightRecipe(t.Context(), cloud.PreflightSpec{Pool: p.id(), Instance: donor})
 		return err == nil && len(found) == 0
 	})
 	all, err := recipes.Permissions(t.Context(), p.id())
@@ -507,8 +403,8 @@ func TestRightsOfGroups(t *testing.T) {
 		actions[one.Action] = one.Allowed
 	}
 	for action, want := range map[string]bool{
-		"patch awsmachinepools.infrastructure.cluster.x-k8s.io": true, "autoscaling:EnterStandby": true, "autoscaling:SetDesiredCapacity": true,
-		"patch machinepools.cluster.x-k8s.io": false, "autoscaling:UpdateAutoScalingGroup": false, "ec2:CreateLaunchTemplateVersion": false, // which Kamino does not need
+		"patch awsmachinepools.infrastructure.cluster.x-k8s.io": true,
+		"patch machinepools.cluster.x-k8s.io":                   false, "autoscaling:UpdateAutoScalingGroup": false, "ec2:CreateLaunchTemplateVersion": false, // which Kamino does not need
 	} {
 		if actions[action] != want {
 			t.Errorf("%s is printed: %t, want %t", action, actions[action], want)
@@ -517,24 +413,18 @@ func TestRightsOfGroups(t *testing.T) {
 	change, err := recipes.RecipeChange(t.Context(), cloud.Target{Pool: p.id(), Version: "2026.01.09", Image: p.imageID("2026.01.09")}, false)
 	must(err)
 	must(recipes.SetRecipe(t.Context(), change))
-	must(recipes.SetCapacity(t.Context(), p.id(), 3, 4))
+	_, err = p.amazon.scaling.SetDesiredCapacity(t.Context(),
+		&autoscaling.SetDesiredCapacityInput{AutoScalingGroupName: sdk.String(p.name), DesiredCapacity: sdk.Int32(4)})
+	must(err)
 	p.wait("a fourth instance, of the version", func() bool {
 		instances, err := recipes.Instances(t.Context(), p.id())
 		must(err)
 		return len(instances) == 4 && slices.ContainsFunc(instances, func(i cloud.Instance) bool { return i.Image == p.imageID("2026.01.09") })
 	})
-	hold, err := recipes.Protection(t.Context(), donor)
-	must(err)
-	must(recipes.ProtectFromScaleIn(t.Context(), donor, hold.Token))
 	p.runTrial(recipes, cloud.TrialSpec{ImageRef: cloud.ImageRef{Pool: p.id(), Version: "2026.01.09"}, Name: "of-rights",
 		To: p.imageID("2026.01.09")}, func() {})
 	p.runWorkshop(recipes, p.id())
-	p.wait("the donor's end", func() bool {
-		state, err := recipes.EnsureRemoved(t.Context(), donor)
-		must(err)
-		return state == cloud.Absent
-	})
-	if g := p.group(); g.Desired != 3 || len(p.instances()) != 3 {
+	if g := p.group(); g.Desired != 4 || len(p.instances()) != 4 {
 		t.Errorf("the group is %+v, with %v", g, p.instances())
 	}
 }

@@ -50,13 +50,10 @@ func (m *makers) Remove(ctx context.Context, of sandbox.Machine) (bool, error) {
 type kubelets struct {
 	nodes  client.Client
 	joined sync.Map
-	// silent has the namespaces whose new machines register no Node.
-	silent sync.Map
 }
 
 func (k *kubelets) join(ctx context.Context, m sandbox.Machine, id string) error {
-	_, has := k.joined.Load(m.UID)
-	if _, silent := k.silent.Load(m.Namespace); has || silent {
+	if _, has := k.joined.Load(m.UID); has {
 		return nil
 	}
 	err := k.nodes.Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeOf(m)}, Spec: corev1.NodeSpec{ProviderID: id}})
@@ -75,14 +72,6 @@ func (k *kubelets) leave(ctx context.Context, m sandbox.Machine) error {
 type disks struct {
 	*memory.Cloud
 	kubelets
-	// lost has the Nodes of machines that the cloud removed. No provider creates the machine of an object twice.
-	lost sync.Map
-}
-
-// lose removes the machine of a Node in the cloud only. The object stays.
-func (d *disks) lose(node string) {
-	d.lost.Store(node, true)
-	d.Disks().Discard(idOf(node))
 }
 
 // nodeOf returns the name of a machine's Node. All namespaces share one cluster, so the name contains the
@@ -91,14 +80,8 @@ func nodeOf(m sandbox.Machine) string { return m.Namespace + "-" + m.Name }
 
 // Ensure implements sandbox.Maker.
 func (d *disks) Ensure(ctx context.Context, m sandbox.Machine) (string, sandbox.MachineState, error) {
-	if _, lost := d.lost.Load(nodeOf(m)); lost {
-		return string(idOf(nodeOf(m))), sandbox.Terminated, nil
-	}
 	image, _, _ := unstructured.NestedString(m.Spec, "ami", "id")
 	id := string(d.Disks().Build(nodeOf(m), image))
-	if i, err := d.Disks().Instance(ctx, cloud.InstanceID(id)); err == nil && (i.Power == cloud.PowerStopped || i.Power == cloud.PowerStopping) {
-		return id, sandbox.Stopped, nil
-	}
 	return id, sandbox.Running, d.join(ctx, m, id)
 }
 

@@ -358,8 +358,8 @@ func (p *pool) state() string {
 var kindCases = []string{
 	"looks change nothing in a fresh pool", "preflight", "a pool shows itself", "a node names its pool", "nodes come in their order",
 	"RecipeChange shows what is", "SetRecipe pins", "a change made from another recipe is a conflict", "running instances are not changed by SetRecipe",
-	"SetCapacity", "new instances are built from the version", "would roll a new", "SetRecipe gives a recipe back", "the list shows each instance",
-	"the list shows the version", "EnsureRemoved is repeated", "removing takes one place", "a trial apart builds", "a trial apart belongs to no pool",
+	"new instances are built from the version", "would roll a new", "SetRecipe gives a recipe back", "the list shows each instance",
+	"the list shows the version", "a trial apart builds", "a trial apart belongs to no pool",
 	"a workshop is built from",
 }
 

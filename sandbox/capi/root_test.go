@@ -33,7 +33,7 @@ func TestRootVolumeBelowDisk(t *testing.T) {
 			t.Errorf("%s: %+v, %v", what, all, err)
 		}
 	}
-	found, err := both.Preflight(t.Context(), cloud.PreflightSpec{Pool: pool, Instance: donor, Version: version, Grows: true, Removes: true})
+	found, err := both.Preflight(t.Context(), cloud.PreflightSpec{Pool: pool, Instance: donor, Version: version})
 	isRefused("the preflight", found, err)
 
 	p.wait("version of the donor's disk", func() bool {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -40,8 +41,6 @@ type workload struct {
 	kube    *fake.Clientset
 	tracker kubetesting.ObjectTracker
 	objects client.Client
-	// lonely: new machines register no Node.
-	lonely bool
 }
 
 var (
@@ -61,6 +60,7 @@ func newWorkload(t testing.TB, clock *memory.Clock, cloud *memory.Cloud) *worklo
 	w.objects = kubefake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.Prototype{}, &v1alpha1.NodeOrder{}).
 		WithInterceptorFuncs(interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption) error {
 			o.SetUID(uid())
+			o.SetCreationTimestamp(metav1.NewTime(clock.Now()))
 			return c.Create(ctx, o, options...)
 		}}).Build()
 	return w
@@ -127,7 +127,7 @@ func (w *workload) runKubelets() {
 		delete(known, string(m.ID))
 		running := m.Power == cloud.PowerRunning
 		switch {
-		case !there && running && !w.lonely:
+		case !there && running:
 			w.join(m)
 			continue
 		case !there:
@@ -167,13 +167,9 @@ func (w *workload) ownPods() []corev1.Pod {
 	return list.(*corev1.PodList).Items
 }
 
-// runPods runs the pods on the donor, guards included.
-func (w *workload) runPods(p *v1alpha1.Prototype) {
-	id := cloud.InstanceID(p.Spec.Donor.ProviderID)
+// runPods runs the pods on the donor and on the workshop.
+func (w *workload) runPods() {
 	for _, pod := range w.ownPods() {
-		if w.cloud.World().Instance(id).Power != cloud.PowerRunning {
-			return
-		}
 		if pod.Labels["app.kubernetes.io/component"] == "look" {
 			pod.Status.Phase = corev1.PodSucceeded
 			w.must(w.tracker.Update(pods, &pod, pod.Namespace))
@@ -181,30 +177,57 @@ func (w *workload) runPods(p *v1alpha1.Prototype) {
 		}
 		order := &v1alpha1.NodeOrder{}
 		err := w.objects.Get(context.Background(), client.ObjectKeyFromObject(&pod), order)
-		if apierrors.IsNotFound(err) {
+		switch {
+		case apierrors.IsNotFound(err) || pod.Annotations[v1alpha1.OrderAnnotation] != string(order.UID):
 			continue
+		case err == nil && order.Spec.Method == v1alpha1.OrderQuiesce:
+			w.quiesce(order, &pod)
+		case err == nil && order.Spec.Method == v1alpha1.OrderCopy && order.Status.Report == "":
+			w.clean(order, &pod)
 		}
 		w.must(err)
-		_, boot := order.Spec.Under()
-		if order.Status.Report != "" || boot != w.cloud.BootID(id) {
-			continue
-		}
-		w.cloud.MarkGeneralized(id)
-		w.report(order, &pod, &v1alpha1.Proof{
-			UID: p.UID, Order: order.UID, BootID: boot, Profile: order.Spec.Generalize.Profile, ProfileVersion: "1", Rules: 7, Met: 7, Changed: 3,
-			Search: &v1alpha1.Search{Files: 200, Bytes: 4096, Identities: 2, Kept: 1}, ManifestDigest: "sha256:0", At: metav1.NewTime(w.clock.Now()),
-		})
-		w.cloud.GuestPowerOff(id)
 	}
 }
 
+// quiesce is the next step of the pod on the donor: the disk is quiet, then stands, and is writable again after the cloud's answer.
+func (w *workload) quiesce(order *v1alpha1.NodeOrder, pod *corev1.Pod) {
+	state, word := v1alpha1.MomentState(""), v1alpha1.Word(order.Annotations[v1alpha1.MomentAnnotation])
+	if r, _ := v1alpha1.ReportOf(order, v1alpha1.OrderRecord{UID: order.UID, Key: order.Spec.Key, Pod: pod.UID}); r != nil {
+		state = r.Moment.State
+	}
+	switch next := (v1alpha1.Moment{State: v1alpha1.MomentQuiet}); {
+	case state == "":
+		w.report(order, pod, v1alpha1.Report{Moment: &next})
+	case state == v1alpha1.MomentQuiet && word == v1alpha1.WordProceed:
+		next.State, next.Frozen = v1alpha1.MomentNow, true
+		w.report(order, pod, v1alpha1.Report{Moment: &next})
+	case state == v1alpha1.MomentNow && (word == v1alpha1.WordAccepted || word == v1alpha1.WordRefused):
+		w.report(order, pod, v1alpha1.Report{Moment: &v1alpha1.Moment{State: v1alpha1.MomentOver, Frozen: true, InTime: word == v1alpha1.WordAccepted,
+			FrozenFor: metav1.Duration{Duration: 150 * time.Millisecond}, MachineID: "machine", RootUUID: "root"}})
+	}
+}
+
+// clean cleans an attached copy, and proves its state.
+func (w *workload) clean(order *v1alpha1.NodeOrder, pod *corev1.Pod) {
+	snapshot, device, _ := strings.Cut(order.Spec.Token, "@")
+	if !w.cloud.CleanCopy(device) {
+		return
+	}
+	w.report(order, pod, v1alpha1.Report{Proof: &v1alpha1.Proof{
+		UID: order.Spec.Holder.UID, Order: order.UID, Profile: order.Spec.Generalize.Profile, ProfileVersion: "1", Rules: 7, Met: 7, Changed: 3,
+		Search: &v1alpha1.Search{Files: 200, Bytes: 4096, Identities: 2, Kept: 1}, ManifestDigest: "sha256:0", At: metav1.NewTime(w.clock.Now()),
+		Copy: &v1alpha1.CopiedDisk{Snapshot: snapshot, Device: device},
+	}})
+}
+
 // report signs with the key of the pod.
-func (w *workload) report(order *v1alpha1.NodeOrder, pod *corev1.Pod, proof *v1alpha1.Proof) {
+func (w *workload) report(order *v1alpha1.NodeOrder, pod *corev1.Pod, report v1alpha1.Report) {
 	found, err := w.tracker.Get(secrets, order.Namespace, order.Name)
 	w.must(err)
 	key, _, err := v1alpha1.OrderKey(found.(*corev1.Secret).Data["key"])
 	w.must(err)
-	order.Status, err = (&v1alpha1.Report{Order: order.UID, Pod: pod.UID, Proof: proof}).Sign(key)
+	report.Order, report.Pod = order.UID, pod.UID
+	order.Status, err = report.Sign(key)
 	w.must(err)
 	w.must(w.objects.Status().Update(context.Background(), order))
 }
@@ -219,8 +242,18 @@ func (w *workload) Observe(_ context.Context, subject trial.Subject) (trial.Obse
 	return trial.Observation{Facts: subject.Facts}, nil
 }
 
-// Hold implements capture.TrialObserver. No workshop is built here.
-func (w *workload) Hold(context.Context, trial.Subject) (trial.Held, error) { return trial.Held{}, nil }
+// Hold implements capture.TrialObserver, and cordons the Node of a workshop.
+func (w *workload) Hold(_ context.Context, subject trial.Subject) (held trial.Held, err error) {
+	for _, n := range w.all() {
+		if !slices.ContainsFunc(subject.Instances, func(i cloud.Instance) bool { return string(i.ID) == n.Spec.ProviderID }) {
+			continue
+		}
+		n.Spec.Unschedulable = true
+		held = trial.Held{Node: &n, Ready: true, Known: []v1alpha1.TrialNodeRecord{{Instance: n.Spec.ProviderID, Node: n.Name, UID: n.UID, Cordoned: true}}}
+		err = w.tracker.Update(nodes, &n, "")
+	}
+	return held, err
+}
 
 // Evidence implements capture.TrialObserver.
 func (w *workload) Evidence(context.Context, string) string { return "" }

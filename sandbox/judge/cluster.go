@@ -19,6 +19,7 @@ import (
 func (j *judge) request(e event, kamino bool) {
 	key, uid := e.namespace+"/"+e.resource+"/"+e.name, text(e.out, "metadata", "uid")
 	if kamino && e.resource != "" {
+		j.known[key] = j.known[key] || e.verb == "create"
 		j.expect(8, j.permitted(e), e, "no published role allows the request")
 	}
 	if !slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"}, e.verb) && e.code != 404 {
@@ -33,6 +34,7 @@ func (j *judge) request(e event, kamino bool) {
 	if slices.Contains([]string{"nodes", "prototypes", "leases"}, e.resource) {
 		j.expect(9, j.named(e, kamino), e, "the threat page names no such writer")
 	}
+	j.sizes(e, key, kamino)
 	created := e.verb == "create" && slices.Contains([]string{"pods", "nodeorders", "secrets", "jobs", "leases", "machines"}, e.resource+e.sub)
 	if created && kamino {
 		j.made[key] = e.line
@@ -41,6 +43,21 @@ func (j *judge) request(e event, kamino bool) {
 		return e.verb == "delete" && k == key || e.verb == "deletecollection" && strings.HasPrefix(k, key)
 	})
 	j.replay(e, key, uid, kamino)
+}
+
+// sizes judges the number of machines of a pool of Cluster API. Only a Machine that Kamino has created is deleted.
+func (j *judge) sizes(e event, key string, kamino bool) {
+	if !strings.HasPrefix(e.resource, "machine") || e.sub == "status" {
+		return
+	}
+	was, size := j.thing(key).size, text(e.out, "spec", "replicas")
+	if kamino && !j.known[key] {
+		j.expect(1, !strings.HasPrefix(e.verb, "delete"), e, "Kamino deleted %s", key)
+		j.expect(1, size == was || !asks(e, "spec/replicas"), e, "the size of %s was %q, and is %q", key, was, size)
+	}
+	if size != "" {
+		j.things.get("set", key).size = size
+	}
 }
 
 // certain keeps a write without an answer, and returns a kept deletion once its object is not found.
@@ -172,23 +189,16 @@ func (j *judge) named(e event, kamino bool) bool {
 func (j *judge) node(e event, kamino bool) {
 	before, after, held := j.nodes[e.name], e.out, j.held(func(h *hold) bool { return h.node == e.name })
 	if e.verb == "delete" {
-		j.expect(1, !kamino || held != nil || before == nil || j.trialNode(before), e, "Kamino deleted a Node that is no donor")
+		j.expect(1, !kamino || before == nil || j.trialNode(before), e, "Kamino deleted the Node of a pool")
 		delete(j.nodes, e.name)
 		if held != nil {
 			j.serves(held, e)
-			held.gone = e.at
 		}
 	}
 	if e.verb == "delete" || text(after, "kind") != "Node" {
 		return
 	}
 	j.nodes[e.name] = after
-	if uid := text(after, "metadata", "uid"); isReady(after) && !j.known[uid] {
-		j.known[uid] = true
-		for _, h := range slices.Concat(j.past, slices.Collect(maps.Values(j.holds))) {
-			h.replaced = cmp.Or(h.replaced, map[bool]time.Time{true: e.at}[h.set == j.poolOf(after)])
-		}
-	}
 	was, is := fields(before), fields(after)
 	for field := range is {
 		if was[field] != is[field] {
@@ -231,6 +241,8 @@ func (j *judge) changed(e event, kamino bool, held *hold, field, was, is string)
 	if held == nil || own {
 		return
 	}
+	p := j.prototypes[held.holder]
+	j.expect(1, !kamino || p == nil || !p.copies() || part(p.spec, "pioneer") != nil, e, "Kamino changed %s of a node that is copied", field)
 	if former, touched := held.before[field]; !kamino || touched && former == is {
 		delete(held.before, field) // the value of another account counts
 	} else if !touched {
@@ -244,22 +256,11 @@ func (j *judge) changed(e event, kamino bool, held *hold, field, was, is string)
 	}
 }
 
-// mayChange: the page of security lists the field, for a reserved node, the Node of a trial, or a replacement.
+// mayChange: the page of security lists the field, for a reserved node, or the Node of a trial.
 func (j *judge) mayChange(e event, held *hold, field string) bool {
 	cordon := field == "spec/unschedulable"
-	return held != nil && (cordon || strings.HasPrefix(field, "annotations/")) || j.carried(field) ||
+	return held != nil && (cordon || strings.HasPrefix(field, "annotations/")) ||
 		j.trialNode(e.out) && (cordon || field == "labels/node.kubernetes.io/exclude-from-external-load-balancers")
-}
-
-// carried: a capture may copy the label, or taints, to the replacement of its donor.
-func (j *judge) carried(field string) bool {
-	for _, p := range j.prototypes {
-		carry := part(p.spec, "settings", "donor", "carryOver")
-		if slices.Contains(items(carry, "labels"), any(strings.TrimPrefix(field, "labels/"))) || field == "spec/taints" && items(carry, "taints") != nil {
-			return true
-		}
-	}
-	return false
 }
 
 func (j *judge) hasReady(pool, except string) bool {
@@ -326,7 +327,7 @@ func (j *judge) lease(key string, e event) {
 	h, holder, node := j.holds[key], text(e.out, "metadata", "labels", "kamino.dev/holder"), text(e.out, "metadata", "annotations", "kamino.dev/node")
 	if e.verb == "delete" && h != nil {
 		delete(j.holds, key)
-		j.past = append(j.past, h)
+		j.past++
 		_, stays := j.nodes[h.node]
 		j.expect(4, !stays || len(h.before) == 0, e, "node %s is not as before: %v", h.node, h.before)
 		t := j.thing(h.instance)
@@ -335,7 +336,7 @@ func (j *judge) lease(key string, e event) {
 	if e.verb == "delete" || h != nil || holder == "" {
 		return
 	}
-	h = &hold{node: node, holder: holder, instance: instanceOf(j.nodes[node]), set: j.poolOf(j.nodes[node]), began: e.at, before: map[string]string{}}
+	h = &hold{node: node, holder: holder, instance: instanceOf(j.nodes[node]), before: map[string]string{}}
 	h.guard = j.thing(h.instance).guard
 	if p := j.prototypes[holder]; p != nil {
 		h.pool = p.pool

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -71,10 +70,12 @@ func (j *judge) trial(id string) bool {
 	return strings.Contains(id, "/virtualmachinescalesets/kamino-") || j.thing(id).tags["kamino-trial-name"]+j.thing(id).tags["kamino-workshop-name"] != ""
 }
 
-// donor: a reservation holds the instance, or a capture that has not ended names it.
+// donor: a rebuild or a capture in place holds the instance, or such a capture that has not ended names it.
 func (j *judge) donor(id string) bool {
-	named := slices.ContainsFunc(slices.Collect(maps.Values(j.prototypes)), func(p *prototype) bool { return p.instance == id && p.ended.IsZero() })
-	return named || j.held(func(h *hold) bool { return h.instance == id }) != nil
+	return j.held(func(h *hold) bool { p := j.prototypes[h.holder]; return h.instance == id && (p == nil || !p.copies()) }) != nil ||
+		slices.ContainsFunc(slices.Collect(maps.Values(j.prototypes)), func(p *prototype) bool {
+			return p.instance == id && p.ended.IsZero() && !p.copies()
+		})
 }
 
 // own: Kamino created the resource, or a capture in the log did, or an image of Kamino needs the snapshot.
@@ -86,12 +87,12 @@ func (j *judge) own(t *thing) bool {
 func (j *judge) effect(e event, f effect, t *thing) {
 	trial := j.trial(f.id)
 	switch f.what {
-	case "stop", "rebuild", "end":
-		j.expect(1, j.donor(f.id) || trial, e, "%s of %s, which is no donor", f.what, f.id)
+	case "end":
+		j.expect(1, trial, e, "%s ends, which is of no trial", f.id)
+	case "stop", "rebuild", "guard":
+		j.expect(1, trial || j.donor(f.id), e, "%s of %s, which is no donor of a capture in place", f.what, f.id)
 	case "resize":
-		was, _ := strconv.Atoi(t.size)
-		now, wrong := strconv.Atoi(f.value)
-		j.expect(1, now >= was || wrong != nil, e, "pool %s shrinks from %d to %d", f.id, was, now)
+		j.expect(1, trial || f.value == "" || f.value == t.size, e, "the size of pool %s was %q, and is %q", f.id, t.size, f.value)
 	case "delete", "tag", "untag":
 		j.expect(5, j.own(t) || trial, e, "%s is not Kamino's", f.id)
 		j.expect(7, t.kind != "image" || f.what != "delete" || !j.needed(t), e, "a rollback needs %s", f.id)

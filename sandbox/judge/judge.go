@@ -3,7 +3,6 @@
 package judge
 
 import (
-	"cmp"
 	_ "embed"
 	"encoding/json"
 	"errors"
@@ -73,13 +72,13 @@ type judge struct {
 	azure      bool
 	things     things
 	nodes      map[string]object
-	known      map[string]bool       // Nodes that were Ready, by UID; roles, accounts and namespaces of the engine; proofs by UID of the Prototype
+	known      map[string]bool       // what Kamino ever created; roles, accounts and namespaces of the engine; proofs by UID of the Prototype
 	prototypes map[string]*prototype // by UID
 	holds      map[string]*hold      // by the Lease
-	past       []*hold
-	made       map[string]string  // what Kamino created, until the deletion, with the request
-	orders     map[string]object  // specifications by UID
-	open       map[string][]event // what Kamino asked without an answer, by the object
+	past       int                   // holds that have ended
+	made       map[string]string     // what Kamino created, until the deletion, with the request
+	orders     map[string]object     // specifications by UID
+	open       map[string][]event    // what Kamino asked without an answer, by the object
 }
 
 // prototype is a capture. ended is zero before the end.
@@ -89,12 +88,15 @@ type prototype struct {
 	ended                time.Time
 }
 
+// copies: the capture copies the disk of a running node.
+func (p *prototype) copies() bool { return text(p.spec, "settings", "donor", "method") == "Copy" }
+
 // hold is a reservation: a Lease with the label kamino.dev/holder.
 type hold struct {
-	node, instance, holder, pool, set, guard string
-	began, cordoned, gone, replaced          time.Time
-	limit                                    time.Duration
-	before                                   map[string]string // former values of fields that Kamino changed
+	node, instance, holder, pool, guard string
+	cordoned                            time.Time
+	limit                               time.Duration
+	before                              map[string]string // former values of fields that Kamino changed
 }
 
 // Run checks the logs in the directory of a stopped sandbox. limit is how many nodes may be reserved at once if no policy allows
@@ -126,7 +128,7 @@ func report(l logs, limit int, azure bool) *Report {
 	}
 	j.end(event{at: l.events[len(l.events)-1].at, line: "at the end of the logs"})
 	j.Counted = fmt.Sprintf("%d captures, %d reservations, %d nodes, %d resources of the cloud, %d events of the API server, %d requests to the cloud",
-		len(j.prototypes), len(j.past)+len(j.holds), len(j.nodes), len(j.things), l.audited, l.called)
+		len(j.prototypes), j.past+len(j.holds), len(j.nodes), len(j.things), l.audited, l.called)
 	return &j.Report
 }
 
@@ -146,12 +148,8 @@ func (j *judge) end(last event) {
 			j.expect(5, len(left) == 0, last, "capture %s has ended, and left %s", p.name, strings.Join(left, ", "))
 		}
 	}
-	for _, h := range slices.Concat(j.past, slices.Collect(maps.Values(j.holds))) {
+	for _, h := range j.holds {
 		j.serves(h, last)
-		p, by := j.prototypes[h.holder], cmp.Or(h.replaced, last.at)
-		if p != nil && !h.gone.IsZero() && text(p.spec, "pioneer", "node") != "Grow" {
-			j.expect(4, by.Sub(h.gone) <= h.limit, last, "no new node replaced %s in pool %s within %s", h.node, h.pool, h.limit)
-		}
 	}
 }
 

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Of runs in testdata: azure has two captures with donors that return, by an administrator, and a rollback. aws has a capture by the
-// account of the engine, with a trial and a donor that is replaced.
+// Of runs in testdata: azure has two captures in place by an administrator, and a rollback. aws has a capture by copy by the account of
+// the engine, with a trial.
 
 func TestRightRuns(t *testing.T) {
 	for _, cloud := range []string{"azure", "aws"} {
@@ -23,7 +23,7 @@ func TestRightRuns(t *testing.T) {
 			if len(r.Broken[i]) > 0 {
 				t.Errorf("%s breaks sentence %d: %s", cloud, i+1, strings.Join(r.Broken[i], "\n"))
 			}
-			if r.Tests[i] == 0 && i != 6 {
+			if drained := cloud == "azure"; r.Tests[i] == 0 && i != 6 && (i != 5 || drained) {
 				t.Errorf("%s tests sentence %d never", cloud, i+1)
 			}
 		}
@@ -239,6 +239,42 @@ func TestTrialOfClusterAPI(t *testing.T) {
 	}
 }
 
+// TestSizesOfClusterAPI: Kamino changes no number of machines, and deletes only a Machine that it has created.
+func TestSizesOfClusterAPI(t *testing.T) {
+	write := func(agent, verb, resource string, in, out object) event {
+		return event{line: verb + " " + resource, agent: agent, user: "admin", groups: []any{"system:masters"}, verb: verb, group: "cluster.x-k8s.io",
+			resource: resource, namespace: "n", name: "x", in: in, out: out}
+	}
+	sized := func(size float64) object { return object{"spec": object{"replicas": size}} }
+	other := object{"spec": object{"template": object{}}}
+	for name, c := range map[string]struct {
+		write event
+		kept  bool
+	}{
+		"Kamino grows a MachineDeployment": {write("kamino/v1", "patch", "machinedeployments", sized(3), sized(3)), false},
+		"Kamino shrinks a MachinePool":     {write("kamino/v1", "update", "machinepools", sized(1), sized(1)), false},
+		"Kamino shrinks a MachineSet":      {write("kamino/v1", "patch", "machinesets", nil, sized(1)), false},
+		"Kamino writes the size of before": {write("kamino/v1", "update", "machinedeployments", sized(2), sized(2)), true},
+		"Kamino writes another field":      {write("kamino/v1", "patch", "machinedeployments", other, sized(3)), true},
+		"another client grows it":          {write("manager/v1", "patch", "machinedeployments", sized(3), sized(3)), true},
+		"Kamino deletes a Machine":         {write("kamino/v1", "delete", "machines", nil, object{}), false},
+		"Kamino deletes a MachinePool":     {write("kamino/v1", "delete", "machinepools", nil, object{}), false},
+		"another client deletes a Machine": {write("manager/v1", "delete", "machines", nil, object{}), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			events := []event{write("manager/v1", "create", c.write.resource, nil, sized(2)), c.write}
+			if r := report(logs{events: events}, 1, false); (r.Broken[0] == nil) != c.kept {
+				t.Errorf("sentence 1: %q", r.Broken[0])
+			}
+		})
+	}
+	own := []event{write("kamino/v1", "create", "machines", nil, object{}), write("kamino/v1", "delete", "machines", nil, object{}),
+		write("kamino/v1", "delete", "machines", nil, object{})}
+	if r := report(logs{events: own}, 1, false); r.Broken[0] != nil || r.Tests[0] != 0 {
+		t.Errorf("a Machine of a trial: %d tests, %q", r.Tests[0], r.Broken[0])
+	}
+}
+
 // TestPoolOfAMachine: a new Node has no annotation of its owner yet, so its Machine says the pool.
 func TestPoolOfAMachine(t *testing.T) {
 	write := func(agent, verb, resource, name string, out object) event {
@@ -438,7 +474,7 @@ func TestTwoStarts(t *testing.T) {
 }
 
 // mostLines is the size that a reader can check in an hour, without comments.
-const mostLines = 872
+const mostLines = 870
 
 func TestJudgeSharesNothing(t *testing.T) {
 	files, err := filepath.Glob("*.go")

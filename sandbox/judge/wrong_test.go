@@ -1,16 +1,20 @@
 package judge
 
 import (
-	"maps"
 	"slices"
 	"strings"
 	"testing"
 )
 
 const (
-	donor    = "k8s-past-24816321-vmss000000" // of the first capture on Azure
-	awsDonor = "ip-10-76-47-60"
-	awsTrial = "ip-10-8-32-0"
+	donor       = "k8s-past-24816321-vmss000000" // of the first capture on Azure
+	awsDonor    = "ip-10-100-20-105"
+	awsOther    = "ip-10-19-238-82"
+	awsTrial    = "ip-10-104-125-203"
+	awsWorkshop = "ip-10-84-130-62"
+	// Instances of awsDonor and awsTrial.
+	awsInstance      = "i-0e32c9943bff8800f"
+	awsTrialInstance = "i-0cba948d4f5a53119"
 )
 
 // wrongRuns change a recorded run so that a sentence becomes false.
@@ -30,22 +34,41 @@ var wrongRuns = []struct {
 			o["in"] = object{"instanceIds": []any{"1"}}
 		})
 	}},
-	{1, "another instance ends in place of the donor", "aws", func(t *testing.T, r *record) {
-		set(r.called[r.calls(t, "POST", "TerminateInstanceInAutoScalingGroup")[0]], "i-00000000000000000", "in", "InstanceId")
+	{1, "a capture ends a running instance", "aws", func(t *testing.T, r *record) {
+		set(r.called[r.calls(t, "POST", "/ec2/TerminateInstances")[1]], []any{awsInstance}, "in", "InstanceId")
+		r.called = repeat(t, r.called, r.calls(t, "POST", "/ec2/TerminateInstances")[1], func(o object) { set(o, []any{awsTrialInstance}, "in", "InstanceId") })
 	}},
-	{1, "the donor is ended again after its capture", "aws", func(t *testing.T, r *record) {
-		end := r.called[r.calls(t, "POST", "TerminateInstanceInAutoScalingGroup")[0]]
-		r.called = repeat(t, r.called, len(r.called)-1, func(o object) {
-			at := o["time"]
-			maps.Copy(o, copyOf(t, end))
-			o["time"] = at
+	{1, "an instance whose disk is copied is stopped", "aws", func(t *testing.T, r *record) {
+		r.called = repeat(t, r.called, r.calls(t, "POST", "/ec2/AttachVolume")[0], func(o object) {
+			o["path"], o["in"] = "/ec2/StopInstances", object{"InstanceId": []any{awsInstance}}
 		})
 	}},
-	{1, "Kamino deletes the Node of another instance", "aws", func(t *testing.T, r *record) {
-		r.audit = repeat(t, r.audit, r.byKamino(r.asked(t, "patch nodes "+awsDonor))[0], func(o object) {
+	{1, "Kamino changes a Node whose disk is copied, and changes it back", "aws", func(t *testing.T, r *record) {
+		at := r.byKamino(r.asked(t, "patch nodes "+awsWorkshop))[0]
+		var before object
+		r.nodes(func(name string, n object) {
+			if name == awsDonor {
+				before = n
+			}
+		})
+		for i, value := range []any{"true", nil} {
+			r.audit = repeat(t, r.audit, at+i, func(o object) {
+				set(o, awsDonor, "objectRef", "name")
+				o["responseObject"] = copyOf(t, before)
+				for _, of := range []string{"requestObject", "responseObject"} {
+					set(o, value, of, "metadata", "annotations", "cluster-autoscaler.kubernetes.io/scale-down-disabled")
+				}
+			})
+		}
+	}},
+	{1, "Kamino deletes the Node of a pool", "aws", func(t *testing.T, r *record) {
+		r.audit = repeat(t, r.audit, r.byKamino(r.asked(t, "patch nodes "+awsTrial))[0], func(o object) {
 			o["verb"] = "delete"
-			set(o, "ip-10-124-67-153", "objectRef", "name")
+			set(o, awsOther, "objectRef", "name")
 		})
+	}},
+	{1, "the pool grows with its recipe", "aws", func(t *testing.T, r *record) {
+		set(r.called[r.calls(t, "POST", "UpdateAutoScalingGroup")[0]], "4", "in", "DesiredCapacity")
 	}},
 	{1, "the pool would roll the recipe out", "azure", func(_ *testing.T, r *record) {
 		r.inAnswers("id", "virtualMachineScaleSets/", func(s object) {
@@ -54,8 +77,8 @@ var wrongRuns = []struct {
 			}
 		})
 	}},
-	{1, "the pool shrinks", "aws", func(t *testing.T, r *record) {
-		set(r.called[r.calls(t, "POST", "SetDesiredCapacity")[1]], "1", "in", "DesiredCapacity")
+	{1, "the pool shrinks", "azure", func(t *testing.T, r *record) {
+		set(r.called[r.calls(t, "PATCH", "virtualMachineScaleSets/k8s-past")[0]], "1", "in", "sku", "capacity")
 	}},
 	{2, "the image is quarantined", "azure", func(_ *testing.T, r *record) {
 		r.inAnswers("id", "/versions/2026.11.28", func(s object) { set(s, "bad", "tags", "kamino-quarantined") })
@@ -132,24 +155,6 @@ var wrongRuns = []struct {
 			}
 		}
 	}},
-	{4, "no new node joins in place of the donor", "aws", func(t *testing.T, r *record) {
-		began := r.audit[r.asked(t, "create leases node-"+awsDonor)[0]]["stageTimestamp"].(string)
-		late := map[string]bool{}
-		for _, o := range r.audit {
-			if text(o, "verb") == "create" && text(o, "responseObject", "kind") == "Node" && text(o, "stageTimestamp") > began {
-				late[text(o, "responseObject", "metadata", "name")] = true
-			}
-			if text(o, "responseObject", "kind") == "Prototype" {
-				set(o, "10s", "responseObject", "spec", "settings", "outOfService", "deadline")
-				set(o, "10s", "responseObject", "spec", "settings", "outOfService", "readyTimeout")
-			}
-		}
-		r.nodes(func(name string, n object) {
-			if late[name] {
-				notReady(n)
-			}
-		})
-	}},
 	{5, "a snapshot stays", "azure", func(t *testing.T, r *record) {
 		r.called = slices.DeleteFunc(r.called, func(o object) bool {
 			return text(o, "method") == "DELETE" && strings.Contains(text(o, "path"), "snapshot_")
@@ -181,10 +186,10 @@ var wrongRuns = []struct {
 			}
 		})
 	}},
-	{6, "the other nodes are of other pools", "aws", func(_ *testing.T, r *record) {
+	{6, "the other nodes are of other pools", "azure", func(_ *testing.T, r *record) {
 		r.nodes(func(name string, n object) {
-			if name != awsDonor && name != awsTrial {
-				set(n, "aws:///eu-central-1a/i-"+name, "spec", "providerID")
+			if name != donor && name != "k8s-past-24816321-vmss000003" { // which joins later, and is rebuilt
+				set(n, "azure:///subscriptions/s/resourceGroups/g/providers/microsoft.compute/virtualmachinescalesets/others/virtualmachines/"+name, "spec", "providerID")
 			}
 		})
 	}},
@@ -235,7 +240,7 @@ var wrongRuns = []struct {
 	}},
 	{9, "the engine taints a Node", "aws", func(t *testing.T, r *record) {
 		for _, of := range []string{"requestObject", "responseObject"} {
-			set(r.audit[r.byKamino(r.asked(t, "patch nodes "+awsDonor))[0]], []any{object{"key": "a", "effect": "NoSchedule"}}, of, "spec", "taints")
+			set(r.audit[r.byKamino(r.asked(t, "patch nodes "+awsTrial))[0]], []any{object{"key": "a", "effect": "NoSchedule"}}, of, "spec", "taints")
 		}
 	}},
 	{9, "the engine labels a Node", "azure", func(t *testing.T, r *record) {

@@ -84,17 +84,9 @@ func (e env) patchDonor() {
 }
 
 // capture starts a capture with a short trial.
-func (e env) capture(trial string, flags ...string) *sandboxtest.Process {
+func (e env) capture(trial string) *sandboxtest.Process {
 	e.Helper()
-	settings := sandboxtest.SettingsFile(e.T, "trial: {"+trial+"}")
-	return e.Start(append([]string{"capture", e.Donor, "--trial", string(v1alpha1.TrialApart), "-f", settings}, flags...)...)
-}
-
-// captureInPlace patches the donor, and captures it in place.
-func (e env) captureInPlace(trial string) *sandboxtest.Process {
-	e.Helper()
-	e.patchDonor()
-	return e.capture(trial, "--method", string(v1alpha1.MethodInPlace))
+	return e.Start("capture", e.Donor, "--trial", string(v1alpha1.TrialApart), "-f", sandboxtest.SettingsFile(e.T, "trial: {"+trial+"}"))
 }
 
 // object returns an object of Cluster API or of the provider.

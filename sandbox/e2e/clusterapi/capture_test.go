@@ -4,13 +4,13 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/sandbox/machine"
-	"github.com/kamino-dev/kamino/sandbox/pool"
 	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
 )
 
@@ -31,9 +31,10 @@ func (e *env) identityOf(m machine.Status) map[string]string {
 	return identity
 }
 
-// TestCapture captures a node of a MachineDeployment. The trial runs on a separate Machine, nodes join with
-// bootstrap data of the kubeadm provider, and the donor does not return.
+// TestCapture captures a node of a MachineDeployment. Workshop and trial run on separate Machines, and nodes join with bootstrap data of
+// the kubeadm provider.
 func TestCapture(t *testing.T) {
+	needsCopies(t)
 	t.Parallel()
 	e := newEnv(t, "captured")
 	donor := e.identityOf(e.Machines[0])
@@ -68,28 +69,27 @@ func TestCapture(t *testing.T) {
 	})
 }
 
-// TestManagementAwayPastTheDeadline disconnects the management cluster during the drain. After the deadline the
-// donor accepts pods again with an unchanged disk, although its Machine cannot be released. After the return of the
-// management cluster, the Machine is released. The added node stays.
-func TestManagementAwayPastTheDeadline(t *testing.T) {
-	onlyOn(t, pool.AWS)
+// TestManagementAway disconnects the management cluster when the cloud has the copy of the donor's disk. The capture waits, and goes on
+// after the return of the management cluster. The donor serves all the time.
+func TestManagementAway(t *testing.T) {
+	needsCopies(t)
 	t.Parallel()
-	e := newEnv(t, "overdue")
-	barrier, cordoned := e.Barrier(), make(chan struct{})
-	cordon := sandboxtest.Request{Server: sandboxtest.APIServer, Pattern: "^PATCH .*/nodes/" + e.Donor + "$", Texts: []string{`"unschedulable":true`}}
-	barrier.After(cordon, func() {
+	e := newEnv(t, "away")
+	e.patchDonor()
+	donor, pod, barrier := e.Machine(e.Donor), e.StartStubbornPod(e.Donor), e.Barrier()
+	away := make(chan struct{})
+	barrier.After(sandboxtest.CreateSnapshot, func() {
 		barrier.Cut(sandboxtest.Management)
-		close(cordoned)
+		close(away)
 	})
-	capture := e.CaptureWith(e.Donor, "outOfService: {deadline: 5s}")
-	<-cordoned
-	e.Eventually("the donor takes pods while it is reserved", func() (bool, string) {
-		n := e.Node(e.Donor)
-		return !n.Spec.Unschedulable && n.Annotations[v1alpha1.ReservationAnnotation] != "", capture.Output()
+	capture := e.captureWithTrial(e.Donor)
+	<-away
+	e.Eventually("the capture waits for the management cluster", func() (bool, string) {
+		return strings.Contains(capture.Output(), "waiting for the cloud since "), capture.Output()
 	})
+	e.AssertServes(e.Donor)
 	barrier.Restore(sandboxtest.Management)
-	capture.ExpectExit(exitFailed, "exceeded the deadline of 5s out of service", "takes pods again")
-	e.assertWhole(3)
-	e.assertUntouched(e.Machines[0])
-	e.assertUntouched(e.Machines[1])
+	capture.ExpectExit(0, "stays in service", "out of service for 0s", "Provisioned: Passed")
+	e.assertCopied(donor, 2)
+	e.AssertServed(pod)
 }

@@ -38,9 +38,9 @@ func testMachinePool(t *testing.T, e *env, field func() any) {
 	})
 }
 
-// TestMachinePool captures a node of a MachinePool on Azure, which is a scale set. The donor is deleted with its
-// Machine.
+// TestMachinePool captures a node of a MachinePool on Azure, which is a scale set.
 func TestMachinePool(t *testing.T) {
+	needsCopies(t)
 	onlyOn(t, pool.Azure)
 	t.Parallel()
 	e := newEnv(t, "pooled", kindMachinePool)
@@ -56,7 +56,6 @@ func TestMachinePool(t *testing.T) {
 }
 
 // TestGroup captures a node of a MachinePool on AWS, which is an Auto Scaling group with the cluster autoscaler.
-// The donor is in standby during its capture, and is deleted with its Machine.
 func TestGroup(t *testing.T) {
 	onlyOn(t, pool.AWS)
 	t.Parallel()

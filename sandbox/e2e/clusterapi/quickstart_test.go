@@ -22,7 +22,7 @@ func TestQuickstart(t *testing.T) {
 	_, err := sandbox.Objects(e.resource).Patch(t.Context(), e.Pool, types.MergePatchType,
 		[]byte(`{"spec":{"rollout":{"strategy":{"type":"RollingUpdate"}}}}`), metav1.PatchOptions{})
 	e.Must(err)
-	e.Capture(e.Donor).ExpectExit(exitRefused, "RollingUpdate")
+	e.captureWithTrial(e.Donor).ExpectExit(exitRefused, "RollingUpdate")
 
 	dir := t.TempDir()
 	admin, err := os.ReadFile(filepath.Join(sandbox.Dir(), "kubeconfig"))

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/retry"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
@@ -26,12 +27,10 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/world"
 )
 
-// clusterAPISetup has MachineDeployments, with the controllers of Cluster API. Donors are captured in place and do not
-// return: a capture that fails after the order to generalize also loses its donor, so kured reboots more nodes. The
-// controllers need real time, so the week has fewer days.
+// clusterAPISetup has MachineDeployments, with the controllers of Cluster API. The controllers need real time, so the week has fewer days.
 func clusterAPISetup() setup {
-	d := &deployments{sizes: map[string]int64{}, versions: map[string][]region.Version{}}
-	s := setup{days: 4, badDay: 3, pools: []string{"amber", "birch", "cedar"}, size: 4, turns: 3, pooler: d, inPlaceFrom: 1}
+	d := &deployments{copies: copies{map[types.UID]string{}}, sizes: map[string]int64{}, versions: map[string][]region.Version{}}
+	s := setup{days: 4, badDay: 3, pools: []string{"amber", "birch", "cedar"}, size: 4, turns: 2, pooler: d}
 	s.options = func(o *world.Options) {
 		o.Cloud, o.ClusterAPI, o.KeepNodes = pool.AWS, os.Getenv(binariesVariable), true // only Cluster API deletes the Nodes of Machines
 		for _, name := range s.pools {
@@ -40,16 +39,15 @@ func clusterAPISetup() setup {
 		}
 	}
 	// The infrastructure provider makes the instances, and tries again after a fault.
-	s.faults = append(faultsOfAWS(),
-		fault.Fault{Name: "no-room", Operation: "RunInstances", Status: http.StatusInternalServerError, Code: "InsufficientInstanceCapacity", Count: 2},
-		fault.Fault{Name: "no-end", Operation: "TerminateInstances", Status: http.StatusInternalServerError, Count: 2})
-	// The second removal is during Kamino's own: the pool is paused, and the Machine still waits.
-	s.removals = map[int]moment{2: {sandboxtest.Cloud, "CreateSnapshot", ""}, 4: {sandboxtest.Management, http.MethodPatch, "cluster.x-k8s.io/paused"}}
+	s.faults = append(faultsOfCopies(), fault.Fault{Name: "no-end", Operation: "TerminateInstances", Status: http.StatusInternalServerError, Count: 2})
+	// On the fourth day the copy is taken when its donor goes.
+	s.removals = map[int]moment{2: {sandboxtest.Cloud, "CreateSnapshot", ""}, 4: {sandboxtest.Cloud, createVolume, ""}}
 	return s
 }
 
 // deployments are MachineDeployments.
 type deployments struct {
+	copies
 	mu sync.Mutex
 	// sizes has the autoscaler's wanted sizes of the pools.
 	sizes map[string]int64
@@ -86,7 +84,7 @@ func (d *deployments) shrink(w *week) {
 	})
 }
 
-// grow adds one to the current size, because Kamino also changes the size.
+// grow adds one to the current size.
 func (d *deployments) grow(ctx context.Context, pool string) error {
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		md, err := d.get(ctx, pool)
@@ -162,7 +160,7 @@ func (d *deployments) state(ctx context.Context, pool string) (string, error) {
 	return "", nil
 }
 
-// removeDonor removes the instance like a spot interruption. The Machine stays.
+// removeDonor removes the instance like a spot interruption, and then its Machine, as a MachineHealthCheck does.
 func (d *deployments) removeDonor(ctx context.Context, p *v1alpha1.Prototype) error {
 	machines, err := sandbox.ObjectsOf(ctx, p.Spec.Pool, "machines")
 	if err != nil {
@@ -185,8 +183,10 @@ func (d *deployments) removeDonor(ctx context.Context, p *v1alpha1.Prototype) er
 	}
 	for {
 		gone, err := over.Makers()[kind].Remove(ctx, capi.Machine{UID: string(o.GetUID()), Name: name})
-		if err != nil || gone {
+		if err != nil {
 			return err
+		} else if gone {
+			return sandbox.Objects("machines").Delete(ctx, machines[at].GetName(), metav1.DeleteOptions{})
 		}
 		select {
 		case <-ctx.Done():
@@ -196,27 +196,20 @@ func (d *deployments) removeDonor(ctx context.Context, p *v1alpha1.Prototype) er
 	}
 }
 
-// assertAlways asserts that no pool is smaller than its autoscaler wants, nor serves with fewer nodes, because a
-// donor leaves after its replacement has come. Only objects of a capture have its marks, so no object stays paused.
+// assertAlways asserts that each pool has the size that its autoscaler wants, or is growing by one, and that captures mark neither pools
+// nor their Machines.
 func (d *deployments) assertAlways(w *week, nodes []corev1.Node, all []v1alpha1.Prototype) {
 	w.Helper()
+	d.assertServing(w, nodes, all)
 	for _, pool := range w.pools {
 		wanted := d.wants(pool)
 		md, err := d.get(w.Context(), pool)
 		w.must(err)
-		serving := int64(0)
-		for i := range nodes {
-			if w.poolOf(nodes[i].Name) == pool && nodestate.Available(&nodes[i]) {
-				serving++
-			}
+		if places := placesOf(md); places < wanted || places > wanted+1 {
+			w.Fatalf("%s: pool %s is to have %d nodes, but the autoscaler wants %d", now().Format(time.DateTime), pool, places, wanted)
 		}
-		if placesOf(md) < wanted || serving < wanted {
-			w.Fatalf("%s: pool %s is to have %d nodes, and %d serve, but the autoscaler wants %d",
-				now().Format(time.DateTime), pool, placesOf(md), serving, wanted)
-		}
-		of := func(p v1alpha1.Prototype) bool { return p.Spec.Pool == pool && !ended(&p) }
-		if left := d.marks(w, pool); len(left) > 0 && !slices.ContainsFunc(all, of) && !slices.ContainsFunc(w.prototypes(), of) {
-			w.Fatalf("%s: no capture of %s is in progress, but there is %v", now().Format(time.DateTime), pool, left)
+		if left := d.marks(w, pool); len(left) > 0 {
+			w.Fatalf("%s: captures of %s have left %v", now().Format(time.DateTime), pool, left)
 		}
 	}
 }
@@ -237,24 +230,19 @@ func (d *deployments) marks(w *week, pool string) []string {
 	return left
 }
 
-// assertEnd asserts that the pool has the autoscaler's nodes and the reported leftovers of failed captures. The
-// objects have no marks of captures, and no template belongs to a deleted version.
+// assertEnd asserts that the pool has the autoscaler's nodes, that the objects have no marks of captures, and that no template belongs to
+// a deleted version.
 func (d *deployments) assertEnd(w *week, pool string) {
 	w.Helper()
 	w.must(d.whole(w.Context(), pool))
+	d.assertMethods(w, pool)
 	if left := d.marks(w, pool); len(left) > 0 {
 		w.Errorf("captures have left %v", left)
 	}
 	md, err := d.get(w.Context(), pool)
 	w.must(err)
-	wanted, stays := d.wants(pool), int64(0)
-	for _, p := range w.prototypes() {
-		if p.Spec.Pool == pool && p.Spec.Version == w.dayName(w.days) && growthStays(&p) {
-			stays++
-		}
-	}
-	if places := placesOf(md); places < wanted || places > wanted+stays {
-		w.Errorf("pool %s is to have %d nodes, want %d and at most %d that failed captures have left", pool, places, wanted, stays)
+	if places, wanted := placesOf(md), d.wants(pool); places != wanted {
+		w.Errorf("pool %s is to have %d nodes, want %d", pool, places, wanted)
 	}
 	machines, err := sandbox.ObjectsOf(w.Context(), pool, "machines")
 	w.must(err)
@@ -264,12 +252,6 @@ func (d *deployments) assertEnd(w *week, pool string) {
 		w.Errorf("pool %s has %d Machines, %d infrastructure machines and %d that run", pool, len(machines), len(instances), len(w.machines(pool)))
 	}
 	d.assertTemplates(w, pool)
-}
-
-// growthStays reports whether a capture grew its pool and failed before its donor was reserved.
-func growthStays(p *v1alpha1.Prototype) bool {
-	record, err := v1alpha1.RecordOf(p)
-	return err == nil && p.Status.Phase == v1alpha1.PhaseFailed && record.Replacement != nil && record.Replacement.Target > 0 && !record.Replacement.Removing
 }
 
 func (d *deployments) show(w *week) { sandbox.LogPools(w) }

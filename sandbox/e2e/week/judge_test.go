@@ -159,11 +159,11 @@ func (w *week) assertTrouble() {
 		}
 	}
 	w.Logf("%d captures succeeded, %d failed %v; %d kills, %d of them with a capture in progress; %d of %d requests lost; %d donors removed",
-		ends[v1alpha1.PhaseSucceeded], ends[v1alpha1.PhaseFailed], reasons, w.kills, w.killsInProgress, w.trouble.lost, w.trouble.asked, w.removal.count)
+		ends[v1alpha1.PhaseSucceeded], ends[v1alpha1.PhaseFailed], reasons, w.kills, w.killsInProgress, w.trouble.lost, w.trouble.asked, len(w.removal.donors))
 	if ends[v1alpha1.PhaseSucceeded] != w.days*len(w.pools) {
 		w.Errorf("%d captures succeeded, want one of each pool and day, %d", ends[v1alpha1.PhaseSucceeded], w.days*len(w.pools))
 	}
-	if w.killsInProgress == 0 || w.trouble.lost == 0 || w.removal.count != len(w.removals) {
+	if w.killsInProgress == 0 || w.trouble.lost == 0 || len(w.removal.donors) != len(w.removals) {
 		w.Errorf("a week without trouble shows nothing")
 	}
 }

@@ -95,28 +95,28 @@ func awsSetup() setup {
 	// On the third day the copy is taken when its donor goes, so the capture does not need the donor.
 	s.removals = map[int]moment{2: {sandboxtest.Cloud, "CreateSnapshot", ""}, 3: {sandboxtest.Cloud, createVolume, ""},
 		6: {sandboxtest.Cloud, "StartInstances", ""}}
-	s.inPlaceFrom, s.pooler = 5, &copied{boots: map[types.UID]string{}}
-	s.faults = append(faultsOfAWS(),
+	s.inPlaceFrom, s.pooler = 5, &copied{copies: copies{map[types.UID]string{}}}
+	s.faults = append(faultsOfCopies(),
 		fault.Fault{Name: "no-start", Operation: "StartInstances", Status: http.StatusInternalServerError, Count: 1},
-		fault.Fault{Name: "contention", Operation: "EnterStandby", Status: http.StatusBadRequest, Code: "ResourceContention", Count: 1},
-		fault.Fault{Name: "no-workshop", Operation: "RunInstances", Status: http.StatusInternalServerError, Code: "InsufficientInstanceCapacity", Count: 2},
-		fault.Fault{Name: "no-volume", Operation: createVolume, Status: http.StatusServiceUnavailable, Count: 1},
-		fault.Fault{Name: "no-answer-attached", Operation: "AttachVolume", Phase: fault.After, Drop: true, Count: 1},
-		fault.Fault{Name: "no-detachment", Operation: "DetachVolume", Status: http.StatusInternalServerError, Count: 1})
+		fault.Fault{Name: "contention", Operation: "EnterStandby", Status: http.StatusBadRequest, Code: "ResourceContention", Count: 1})
 	return s
 }
 
 // createVolume makes the disk of a copy, after the snapshot of the donor's disk.
 const createVolume = "CreateVolume"
 
-// faultsOfAWS are faults of disks and images. Requests for images are not throttled as a whole, because the test makes some, too.
-func faultsOfAWS() []fault.Fault {
+// faultsOfCopies are faults on AWS. Requests for images are not throttled as a whole, because the test makes some, too.
+func faultsOfCopies() []fault.Fault {
 	return []fault.Fault{
 		{Name: "throttled", Operation: "RegisterImage", RetryAfter: 1, Count: 3},
 		{Name: "throttled-instances", Resource: "instance", RetryAfter: 1, Skip: 5, Count: 4},
 		{Name: "no-snapshot", Operation: "CreateSnapshot", Status: http.StatusServiceUnavailable, Count: 1},
 		{Name: "no-answer", Operation: "CreateSnapshot", Phase: fault.After, Drop: true, Count: 1},
 		{Name: "version-fails", Operation: "RegisterImage", Long: true, Count: 1},
+		{Name: "no-workshop", Operation: "RunInstances", Status: http.StatusInternalServerError, Code: "InsufficientInstanceCapacity", Count: 2},
+		{Name: "no-volume", Operation: createVolume, Status: http.StatusServiceUnavailable, Count: 1},
+		{Name: "no-answer-attached", Operation: "AttachVolume", Phase: fault.After, Drop: true, Count: 1},
+		{Name: "no-detachment", Operation: "DetachVolume", Status: http.StatusInternalServerError, Count: 1},
 	}
 }
 

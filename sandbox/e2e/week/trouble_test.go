@@ -143,16 +143,23 @@ func (w *week) kill(when string, meanwhile func()) {
 // effect.
 type removal struct {
 	sync.Mutex
-	next  *moment
-	count int
-	// copied are the captures whose donor was removed when its disk was copied.
-	copied []string
+	next *moment
+	// donors has the captures whose donor was removed, and whether its disk was copied before.
+	donors map[string]bool
 }
 
 func (v *removal) at(next moment) {
 	v.Lock()
 	defer v.Unlock()
 	v.next = &next
+}
+
+// of reports whether the donor of a capture was removed, and whether its disk was copied before.
+func (v *removal) of(capture string) (copied, removed bool) {
+	v.Lock()
+	defer v.Unlock()
+	copied, removed = v.donors[capture]
+	return copied, removed
 }
 
 // take reports whether the request matches, once.
@@ -181,15 +188,12 @@ func (w *week) removeDonorAt(server sandboxtest.Server, r *http.Request) {
 			continue
 		}
 		w.Logf("%s: donor %s is removed while %s is %s", now().Format(time.DateTime), p.Spec.Donor.NodeName, p.Name, p.Status.Phase)
+		w.removal.Lock()
+		w.removal.donors[p.Name] = sandboxtest.WriteOf(r) == createVolume
+		w.removal.Unlock()
 		if err := w.pooler.removeDonor(context.Background(), &p); err != nil {
 			w.Errorf("donor %s: %v", p.Spec.Donor.NodeName, err)
 		}
-		w.removal.Lock()
-		w.removal.count++
-		if sandboxtest.WriteOf(r) == createVolume {
-			w.removal.copied = append(w.removal.copied, p.Name)
-		}
-		w.removal.Unlock()
 		return
 	}
 	w.Errorf("%s is of no capture", text)

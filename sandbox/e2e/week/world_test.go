@@ -94,7 +94,8 @@ func (w *week) applyPolicy(day int) {
 func newWeek(t *testing.T, seed uint64) *week {
 	t.Helper()
 	w := &week{T: t, setup: played, homes: map[string]string{}, dir: t.TempDir(),
-		trouble: &trouble{random: rand.New(rand.NewPCG(seed, 7)), stopped: true}, newest: map[string]string{}}
+		trouble: &trouble{random: rand.New(rand.NewPCG(seed, 7)), stopped: true}, newest: map[string]string{},
+		removal: removal{donors: map[string]bool{}}}
 	w.first = now().Truncate(24*time.Hour).AddDate(0, 0, 1)
 	var err error
 	w.log, err = os.Create(filepath.Join(w.dir, "controllers.log"))
