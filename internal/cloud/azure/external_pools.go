@@ -2,6 +2,7 @@ package azure
 
 import (
 	"context"
+	"slices"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
@@ -17,12 +18,23 @@ func withoutPool(m cloud.Instance, apart bool) cloud.Instance {
 	return m
 }
 
-// actionsOn returns the actions of a capture on an instance, disks and images.
-func (p *ImageProvider) actionsOn(ref instance) []string {
+// actionsOn returns the actions of a capture on an instance, disks and images. With copies, the instance stays on, and the workshop is
+// an instance of a scale set, or a standalone VM if another package has the pools.
+func (p *ImageProvider) actionsOn(ref instance, copies bool) []string {
+	actions := actionsOf(p)
 	if p.externalPools && !ref.isStandalone() {
-		return diskActions
+		actions = diskActions
 	}
-	return actionsOf(p)
+	if !copies {
+		return actions
+	}
+	all := withoutPower(actions)
+	for _, action := range slices.Concat(withoutPower(actionsOf(p)), copyActionsOf(p)) {
+		if !slices.Contains(all, action) {
+			all = append(all, action)
+		}
+	}
+	return all
 }
 
 // InstancesOf reads many instances: a list per scale set without instance views, and a request per standalone VM. Missing

@@ -62,12 +62,11 @@ func (p *ImageProvider) Permissions(ctx context.Context, family cloud.ImageFamil
 	if err != nil {
 		return nil, err
 	}
-	all, copies := permissionsFor(s, granted, actionsOf(p), ""), diskCopyActions
+	all := permissionsFor(s, granted, actionsOf(p), "")
 	if p.externalPools {
-		copies = vmCopyActions
 		all = append(all, permissionsFor(s, granted, actionsFor(cloud.ForConsole, "vm"), cloud.ForConsole)...)
 	}
-	return append(all, permissionsFor(s, granted, copies, cloud.ForCopy)...), nil
+	return append(all, permissionsFor(s, granted, copyActionsOf(p), cloud.ForCopy)...), nil
 }
 
 // grants lists the credential's permissions in a resource group.

@@ -108,15 +108,7 @@ func (l *preflight) has(reason string) bool {
 }
 
 func (l *preflight) permissions(ctx context.Context) error {
-	actions := l.provider.actionsOn(l.instance)
-	if l.copies {
-		copies := diskCopyActions
-		if l.instance.isStandalone() {
-			copies = vmCopyActions
-		}
-		actions = append(withoutPower(actions), copies...)
-	}
-	refusal, err := l.provider.refusePermissions(ctx, l.version.scaleSet, actions)
+	refusal, err := l.provider.refusePermissions(ctx, l.version.scaleSet, l.provider.actionsOn(l.instance, l.copies))
 	if refusal != nil {
 		l.found = append(l.found, *refusal)
 	}

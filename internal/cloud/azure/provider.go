@@ -60,6 +60,19 @@ func actionsOf(p *ImageProvider) []string {
 	return diskActions
 }
 
+// CopiesOnRequest implements cloud.ImageProvider. No document says whether a flush of the guest passes the host's cache of an OS
+// disk, and at which answer the content of a snapshot is fixed. A copy without the flush is discarded. Nodes of Cluster API have their
+// own credentials, so that only a copy leaves them in service.
+func (p *ImageProvider) CopiesOnRequest() bool { return !p.externalPools }
+
+// copyActionsOf returns the further actions of a capture by copy.
+func copyActionsOf(p *ImageProvider) []string {
+	if p.externalPools {
+		return vmCopyActions
+	}
+	return diskCopyActions
+}
+
 // PoolProvider handles scale sets and their models. PoolProvider is safe for concurrent use.
 type PoolProvider struct {
 	*account
