@@ -126,6 +126,15 @@ func (a *Azure) scaleSets() (*armcompute.VirtualMachineScaleSetsClient, error) {
 	return armcompute.NewVirtualMachineScaleSetsClient(a.config.Facts.SubscriptionID, who.credential, who.options)
 }
 
+// virtualMachines are standalone VMs.
+func (a *Azure) virtualMachines() (*armcompute.VirtualMachinesClient, error) {
+	who, err := a.principal()
+	if err != nil {
+		return nil, err
+	}
+	return armcompute.NewVirtualMachinesClient(a.config.Facts.SubscriptionID, who.credential, who.options)
+}
+
 // instances of scale sets.
 func (a *Azure) instances() (*armcompute.VirtualMachineScaleSetVMsClient, error) {
 	who, err := a.principal()
@@ -256,6 +265,19 @@ func (a *Azure) Disks(ctx context.Context) (all []*armcompute.Disk, err error) {
 		}
 	}
 	return all, nil
+}
+
+// VM is a standalone VM, as returned by the SDK; nil without one.
+func (a *Azure) VM(ctx context.Context, name string) (*armcompute.VirtualMachine, error) {
+	client, err := a.virtualMachines()
+	if err != nil {
+		return nil, err
+	}
+	got, err := client.Get(ctx, a.config.Facts.ResourceGroup, name, nil)
+	if err != nil {
+		return nil, ignoreMissing(err)
+	}
+	return &got.VirtualMachine, nil
 }
 
 // ScaleSets are all scale sets of the resource group, in no order, as returned by the SDK.

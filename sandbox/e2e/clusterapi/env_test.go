@@ -220,9 +220,5 @@ func (e *env) assertKnown(texts ...string) {
 	e.StartProgram("kamino", "plan", e.Pool, "-o", "wide").ExpectExit(0, "refused: NotPatched 1, ReadyTooShort 1", e.Nodes[1])
 	doctor := e.StartProgram("kamino", "doctor", e.Pool)
 	doctor.ExitCode()
-	now := " can be captured now, with a trial node outside the pool"
-	if sandboxtest.CurrentCloud() == pool.AWS {
-		now = " can be captured now, while the node stays in service, with a trial node outside the pool"
-	}
-	doctor.ExpectOutput(append(texts, now, "joined with Cluster API")...)
+	doctor.ExpectOutput(append(texts, " can be captured now, while the node stays in service, with a trial node outside the pool", "joined with Cluster API")...)
 }
