@@ -2,10 +2,8 @@ package capi_test
 
 import (
 	"crypto/rand"
-	"encoding/json"
-	"fmt"
-	"net/http"
 	"net/http/httptest"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -16,7 +14,6 @@ import (
 	azcloud "github.com/Azure/azure-sdk-for-go/sdk/azcore/cloud"
 	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v8"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
@@ -28,6 +25,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/fault"
 	simulated "github.com/kamino-dev/kamino/sandbox/fleet"
 	simulation "github.com/kamino-dev/kamino/sandbox/region"
+	"github.com/kamino-dev/kamino/sandbox/requestlog"
 )
 
 const (
@@ -71,6 +69,7 @@ type azurePoolOfVMs struct {
 	*pool
 	cloud *azure.Server
 	fleet *nodeFleet
+	vms   *armcompute.VirtualMachinesClient
 	// config makes ImageProviders, each as a process of its own.
 	config provider.Config
 }
@@ -102,12 +101,12 @@ func newAzurePoolOfVMs(t *testing.T) azurePoolOfVMs {
 	if err != nil {
 		t.Fatal(err)
 	}
-	vms, err := armcompute.NewVirtualMachinesClient(azureSubscription, credential, &arm.ClientOptions{ClientOptions: options})
+	p.vms, err = armcompute.NewVirtualMachinesClient(azureSubscription, credential, &arm.ClientOptions{ClientOptions: options})
 	if err != nil {
 		t.Fatal(err)
 	}
 	p.config = provider.Config{Credential: credential, Cloud: options.Cloud, Transport: options.Transport}
-	p.makers.set(p.namespace, simulation.NewAzureMaker(vms, azureGroup, azureLocation))
+	p.makers.set(p.namespace, simulation.NewAzureMaker(p.vms, azureGroup, azureLocation))
 	p.create(azureMachines)
 	p.wait("all machines", p.isComplete)
 	return p
@@ -143,8 +142,71 @@ func TestCopyOnAzureMachines(t *testing.T) {
 	})
 }
 
-var _ = fault.Fault{}
-var _ = fmt.Sprint
-var _ = http.MethodPut
-var _ = json.Marshal
-var _ = unstructured.Unstructured{}
+// TestCopyOnAzureMachineWithLostAnswers: each call is by a process that remembers nothing, and Azure's answer to the first write of each kind
+// is lost. There is one workshop, of the size in its spec, with one copy in its zone, and the pool is as it was at the end.
+func TestCopyOnAzureMachineWithLostAnswers(t *testing.T) {
+	t.Parallel()
+	p := newAzurePoolOfVMs(t)
+	donor, before, started := p.instances()[0], p.state(), time.Now()
+	for _, write := range [][2]string{{"snapshot", "put"}, {"disk", "put"}, {"vm", "attachDetach"}, {"disk", "delete"}} {
+		if _, err := p.cloud.AddFault(fault.Fault{Resource: write[0], Operation: write[1], Phase: fault.After, Drop: true, Count: 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	until := func(what string, done func(cloud.Provider) (bool, error)) {
+		t.Helper()
+		p.wait(what, func() bool {
+			is, err := done(p.provider())
+			if err != nil && !cloud.Is(err, cloud.Unavailable) {
+				t.Fatal(err)
+			}
+			return err == nil && is
+		})
+	}
+	tags := map[string]string{cloud.TagUID: "u", cloud.TagOrder: "o", cloud.TagEndsAt: "2026-01-09T05:05:06Z"}
+	spec := cloud.WorkshopSpec{Pool: p.poolID(), Name: "it", InstanceType: "Standard_D8s_v5", Tags: tags}
+	var workshop cloud.Trial
+	until("workshop", func(c cloud.Provider) (_ bool, err error) {
+		workshop, err = c.EnsureWorkshop(t.Context(), spec)
+		return workshop.State == cloud.Complete, err
+	})
+	copied := cloud.CopySpec{Name: "it", Instance: workshop.Instances[0].ID, Tags: tags}
+	until("snapshot", func(c cloud.Provider) (bool, error) {
+		have, err := c.EnsureSnapshot(t.Context(), cloud.SnapshotSpec{Name: "raw", Instance: donor, InUse: true, Tags: tags})
+		copied.SnapshotID = have.ID
+		return have.State == cloud.Complete, err
+	})
+	until("attached copy", func(c cloud.Provider) (bool, error) {
+		have, err := c.EnsureAttached(t.Context(), copied)
+		return have.State == cloud.Complete && have.IsAttached, err
+	})
+	vm, err := p.vms.Get(t.Context(), azureGroup, path.Base(string(copied.Instance)), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if disks := vm.Properties.StorageProfile.DataDisks; *vm.Properties.HardwareProfile.VMSize != "Standard_D8s_v5" || *vm.Tags[cloud.TagWorkshop] != "it" ||
+		*vm.Zones[0] != "2" || len(disks) != 1 || *disks[0].DeleteOption != armcompute.DiskDeleteOptionTypesDetach {
+		t.Errorf("the workshop is %+v with the tags %v in zone %v and %d data disks", vm.Properties.HardwareProfile, vm.Tags, *vm.Zones[0], len(disks))
+	}
+	until("end of the copy", func(c cloud.Provider) (bool, error) {
+		state, err := c.EndCopy(t.Context(), copied)
+		return state == cloud.Absent, err
+	})
+	until("end of the workshop", func(c cloud.Provider) (bool, error) {
+		state, err := c.EndWorkshop(t.Context(), spec)
+		return state == cloud.Absent, err
+	})
+	p.wait("pool as it was", func() bool { return p.state() == before })
+	writes := map[string]int{}
+	for _, r := range p.cloud.Requests() {
+		if r.Class == requestlog.Write && r.Time.After(started) && r.Status < 300 {
+			writes[r.Noun+" "+r.Operation]++
+		}
+	}
+	if left := p.cloud.Faults(); len(left) > 0 || writes["vm attachDetach"] != 2 || writes["vm put"] != 1 {
+		t.Errorf("too few answers were lost, or Kamino repeated a write: %+v, %v", left, writes)
+	}
+	if all, err := p.provider().Copies(t.Context(), p.poolID()); err != nil || len(all) > 0 {
+		t.Errorf("left are %+v, %v", all, err)
+	}
+}

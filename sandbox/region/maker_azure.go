@@ -42,14 +42,7 @@ func (a *Azure) capiMachine() map[string]any {
 	}
 }
 
-// capiImage is a version's ID, or a platform image as instances have it.
-func (a *Azure) capiImage(spec map[string]any) string {
-	ref := imageReference(spec)
-	if ref.ID != nil {
-		return *ref.ID
-	}
-	return strings.Join([]string{*ref.Publisher, *ref.Offer, *ref.SKU, *ref.Version}, ":")
-}
+func (a *Azure) capiImage(spec map[string]any) string { return imageText(imageReference(spec)) }
 
 // imageReference converts an image in a machine's spec, as CAPZ does.
 func imageReference(spec map[string]any) *armcompute.ImageReference {
@@ -91,7 +84,6 @@ func (a *Azure) capiMaker(string) capi.Maker {
 	return azureMaker{a.config.Facts.ResourceGroup, a.config.Facts.Location, a.virtualMachines}
 }
 
-// azureMaker implements capi.Maker in a resource group.
 type azureMaker struct {
 	group, location string
 	client          func() (*armcompute.VirtualMachinesClient, error)

@@ -30,15 +30,18 @@ func TestCopyKilledOnAzure(t *testing.T) {
 		return sandboxtest.Request{Server: sandboxtest.Cloud, Pattern: pattern, Texts: texts}
 	}
 	const change = "^POST .*/virtualMachines/[^/]+/attachDetachDataDisks$"
-	detach := azure(change, "dataDisksToDetach")
-	var workshop *armcompute.VirtualMachine
-	e.Barrier().Before(detach, func() { workshop = e.vmOfWorkshop() })
-	args := sandboxtest.CaptureArgs(t, e.Donor)
-	for _, at := range []sandboxtest.Request{
+	args := []string{"capture", e.Donor, "--trial", string(v1alpha1.TrialOff), "-f", sandboxtest.SettingsFile(t, "")}
+	for _, write := range []sandboxtest.Request{
 		cluster("^POST .*/kubeadmconfigs$"), cluster("^POST .*/machines$"), azure("^PUT .*/snapshots/"), azure("^PUT .*/disks/copy_"),
-		azure(change, "dataDisksToAttach"), detach, cluster("^DELETE .*/machines/"), azure("^DELETE .*/disks/copy_"), sandboxtest.CreateVersion,
+		azure(change, "dataDisksToAttach"),
 	} {
-		e.killAt(at, args...)
+		e.killAt(write, args...)
+	}
+	workshop := e.vmOfWorkshop()
+	for _, write := range []sandboxtest.Request{
+		azure(change, "dataDisksToDetach"), cluster("^DELETE .*/machines/"), azure("^DELETE .*/disks/copy_"), sandboxtest.CreateVersion,
+	} {
+		e.killAt(write, args...)
 	}
 	e.Start(args...).ExpectExit(0, "now builds new nodes from version ", "stayed in service")
 
