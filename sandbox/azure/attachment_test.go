@@ -162,3 +162,58 @@ func TestFailedAttachment(t *testing.T) {
 		t.Errorf("again: %v", err)
 	}
 }
+
+// TestAttachedDiskOfVM: a standalone VM has room for as many disks as an instance of its size, and its disks outlive it.
+func TestAttachedDiskOfVM(t *testing.T) {
+	c := newCloud(t, nil)
+	c.pool(t, 1, nil)
+	vms, image := c.factory.NewVirtualMachinesClient(), c.instances(t)[0].Properties.StorageProfile.ImageReference
+	made, err := vms.BeginCreateOrUpdate(t.Context(), testGroup, "alone", armcompute.VirtualMachine{Location: to.Ptr("westus2"),
+		Properties: &armcompute.VirtualMachineProperties{
+			HardwareProfile: &armcompute.HardwareProfile{VMSize: to.Ptr(armcompute.VirtualMachineSizeTypes("Standard_D2s_v5"))},
+			OSProfile:       &armcompute.OSProfile{ComputerName: to.Ptr("alone"), AdminUsername: to.Ptr("me")},
+			StorageProfile: &armcompute.StorageProfile{ImageReference: image,
+				OSDisk: &armcompute.OSDisk{CreateOption: to.Ptr(armcompute.DiskCreateOptionTypesFromImage)},
+				DataDisks: []*armcompute.DataDisk{{Lun: to.Ptr[int32](0), CreateOption: to.Ptr(armcompute.DiskCreateOptionTypesEmpty),
+					DiskSizeGB: to.Ptr[int32](4)}}},
+		}}, nil)
+	vm := done(t, made, err)
+	change := func(request armcompute.AttachDetachDataDisksRequest) error {
+		t.Helper()
+		poller, err := vms.BeginAttachDetachDataDisks(t.Context(), testGroup, "alone", request, nil)
+		_, err = finish(t.Context(), poller, err)
+		return err
+	}
+	attach := func(lun *int32, ids ...*string) error {
+		t.Helper()
+		var request armcompute.AttachDetachDataDisksRequest
+		for _, id := range ids {
+			request.DataDisksToAttach = append(request.DataDisksToAttach, &armcompute.DataDisksToAttach{DiskID: id, Lun: lun})
+		}
+		return change(request)
+	}
+	one := c.copyOf(t, "one")
+	wantCode(t, attach(to.Ptr[int32](0), one), http.StatusConflict, "ConflictingUserInput") // its own disk is there
+	if err := attach(nil, one); err != nil {
+		t.Fatal(err)
+	}
+	wantCode(t, c.attach(t, "0", nil, one), http.StatusConflict, "ConflictingUserInput")
+	wantCode(t, attach(nil, c.copyOf(t, "two"), c.copyOf(t, "three"), c.copyOf(t, "four")), http.StatusConflict, "OperationNotAllowed")
+	if further := c.fleet.Machine(*vm.ID).Further; c.ownerOf(t, "one") != *vm.ID || len(further) != 1 || further[0].Serial != "lun-1" {
+		t.Errorf("the disk is of %s, and the guest has %+v", c.ownerOf(t, "one"), further)
+	}
+	if err := change(armcompute.AttachDetachDataDisksRequest{DataDisksToDetach: []*armcompute.DataDisksToDetach{{DiskID: one}}}); err != nil {
+		t.Fatal(err)
+	}
+	if m := c.fleet.Machine(*vm.ID); c.ownerOf(t, "one") != "" || len(m.Further) > 0 || m.Boots != 1 {
+		t.Errorf("detached, the disk is of %q, and the machine is %+v", c.ownerOf(t, "one"), m)
+	}
+	if err := attach(nil, one); err != nil {
+		t.Fatal(err)
+	}
+	gone, err := vms.BeginDelete(t.Context(), testGroup, "alone", nil)
+	done(t, gone, err)
+	if owner := c.ownerOf(t, "one"); owner != "" || !c.fleet.HasDisk(diskOf(*one)) {
+		t.Errorf("after the end of its VM the disk is of %q", owner)
+	}
+}

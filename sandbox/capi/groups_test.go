@@ -106,12 +106,12 @@ type nodeFleet struct {
 }
 
 func (f *nodeFleet) Launch(ctx context.Context, spec simulated.Spec) error {
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: spec.ID}, Spec: corev1.NodeSpec{ProviderID: spec.ProviderID}}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: path.Base(spec.ID)}, Spec: corev1.NodeSpec{ProviderID: spec.ProviderID}}
 	return errors.Join(f.Memory.Launch(ctx, spec), client.IgnoreAlreadyExists(f.nodes.Create(ctx, node)))
 }
 
 func (f *nodeFleet) Terminate(ctx context.Context, id string) error {
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: id}}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: path.Base(id)}}
 	return errors.Join(f.Memory.Terminate(ctx, id), client.IgnoreNotFound(f.nodes.Delete(ctx, node)))
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
+	provider "github.com/kamino-dev/kamino/internal/cloud/azure"
 	simulator "github.com/kamino-dev/kamino/sandbox/azure"
 	"github.com/kamino-dev/kamino/sandbox/fault"
 	"github.com/kamino-dev/kamino/sandbox/fleet"
@@ -169,13 +170,35 @@ func TestAzureCopyIsMadeOnce(t *testing.T) {
 	}
 }
 
-// TestAzureCopyAnswersLost: the answer to each write is lost, after its effect or instead of it. The course is the same.
+// onVMs makes the instances standalone VMs, as of Cluster API. The family is that of the pool.
+func (w *cloudEnv) onVMs() {
+	w.t.Helper()
+	disks, err := provider.NewDisks(w.t.Context(), w.partialConfig())
+	w.must(err)
+	recipes, err := provider.NewRecipes(w.t.Context(), w.partialConfig())
+	w.must(err)
+	w.p, w.a, w.b = cloud.New(cloud.DisksOf(disks), cloud.RecipesOf(recipes)), w.vm("donor"), w.vm("workshop")
+	for _, id := range []cloud.InstanceID{w.a, w.b} {
+		w.until("running", func() bool {
+			seen, err := w.p.Instance(w.t.Context(), id)
+			w.must(err)
+			return seen.Power == cloud.PowerRunning
+		})
+	}
+}
+
+// TestAzureCopyAnswersLost: the answer to each write is lost, after its effect or instead of it. The course is the same, also on
+// standalone VMs.
 func TestAzureCopyAnswersLost(t *testing.T) {
 	for _, phase := range []fault.Phase{fault.Before, fault.After} {
-		for _, call := range []struct{ noun, operation string }{{"snapshot", "put"}, {"disk", "put"}, {"instance", "attachDetach"}, {"disk", "delete"}} {
+		for _, call := range []struct{ noun, operation string }{{"snapshot", "put"}, {"disk", "put"}, {"instance", "attachDetach"},
+			{"disk", "delete"}, {"vm", "attachDetach"}} {
 			t.Run(string(phase)+" "+call.noun+" "+call.operation, func(t *testing.T) {
 				t.Parallel()
 				w := newCopyEnv(t)
+				if call.noun == "vm" {
+					w.onVMs()
+				}
 				count := 3 // the SDK tries three times
 				if phase == fault.After && call.operation == "attachDetach" {
 					count = 1 // the second try conflicts with the first
@@ -197,6 +220,9 @@ func TestAzureCopyAnswersLost(t *testing.T) {
 					have, err := w.p.EnsureAttached(t.Context(), spec)
 					return seen(err) && have.State == cloud.Complete && have.IsAttached
 				})
+				if call.operation == "attachDetach" { // of the detachment too
+					w.fault(fault.Fault{Resource: call.noun, Operation: call.operation, Phase: phase, Drop: true, Count: count})
+				}
 				w.until("ended", func() bool {
 					state, err := w.p.EndCopy(t.Context(), spec)
 					return seen(err) && state == cloud.Absent

@@ -72,7 +72,7 @@ func TestDisksOfVMs(t *testing.T) {
 			})
 		}
 		h := w.harness()
-		h.Instances, h.Missing, h.List = ids, vmID("md-0-zzzzz"), nil
+		h.Instances, h.Missing, h.List, h.CopyOnRequest = ids, vmID("md-0-zzzzz"), nil, false
 		place := "/subscriptions/" + subscription + "/resourceGroups/" + strings.ToLower(group)
 		return cloudtest.DisksHarness{
 			Harness: h, Disks: cloud.DisksOf(disks), Family: cloud.ImageFamily{Place: place, Name: "capi.md-0"},

@@ -117,22 +117,28 @@ func newPrincipal(c Config) (principal, error) {
 	return principal{credential, &arm.ClientOptions{ClientOptions: options}}, err
 }
 
-// scaleSets is a client of the simulated Azure, made as an autoscaler makes its own.
-func (a *Azure) scaleSets() (*armcompute.VirtualMachineScaleSetsClient, error) {
+// clientOf makes a client of the real SDK for the simulated Azure.
+func clientOf[C any](a *Azure, made func(string, azcore.TokenCredential, *arm.ClientOptions) (*C, error)) (*C, error) {
 	who, err := a.principal()
 	if err != nil {
 		return nil, err
 	}
-	return armcompute.NewVirtualMachineScaleSetsClient(a.config.Facts.SubscriptionID, who.credential, who.options)
+	return made(a.config.Facts.SubscriptionID, who.credential, who.options)
+}
+
+// scaleSets is a client of the simulated Azure, made as an autoscaler makes its own.
+func (a *Azure) scaleSets() (*armcompute.VirtualMachineScaleSetsClient, error) {
+	return clientOf(a, armcompute.NewVirtualMachineScaleSetsClient)
+}
+
+// virtualMachines are standalone VMs.
+func (a *Azure) virtualMachines() (*armcompute.VirtualMachinesClient, error) {
+	return clientOf(a, armcompute.NewVirtualMachinesClient)
 }
 
 // instances of scale sets.
 func (a *Azure) instances() (*armcompute.VirtualMachineScaleSetVMsClient, error) {
-	who, err := a.principal()
-	if err != nil {
-		return nil, err
-	}
-	return armcompute.NewVirtualMachineScaleSetVMsClient(a.config.Facts.SubscriptionID, who.credential, who.options)
+	return clientOf(a, armcompute.NewVirtualMachineScaleSetVMsClient)
 }
 
 // Pool implements Region.
@@ -160,15 +166,16 @@ func imageOf(set armcompute.VirtualMachineScaleSet) string {
 	if set.Properties == nil || set.Properties.VirtualMachineProfile == nil || set.Properties.VirtualMachineProfile.StorageProfile == nil {
 		return ""
 	}
-	ref := set.Properties.VirtualMachineProfile.StorageProfile.ImageReference
+	return imageText(set.Properties.VirtualMachineProfile.StorageProfile.ImageReference)
+}
+
+// imageText is an image as instances have it: a version's ID, or the parts of a platform image; empty without an image.
+func imageText(ref *armcompute.ImageReference) string {
 	if ref == nil {
 		return ""
 	}
-	if ref.ID != nil {
-		return *ref.ID
-	}
 	var parts []string
-	for _, part := range []*string{ref.Publisher, ref.Offer, ref.SKU, ref.Version} {
+	for _, part := range []*string{ref.ID, ref.Publisher, ref.Offer, ref.SKU, ref.Version} {
 		if part != nil {
 			parts = append(parts, *part)
 		}
@@ -213,11 +220,7 @@ func (a *Azure) Resize(ctx context.Context, spec pool.Spec, nodes int64) (int64,
 
 // Snapshots implements Region.
 func (a *Azure) Snapshots(ctx context.Context) ([]string, error) {
-	who, err := a.principal()
-	if err != nil {
-		return nil, err
-	}
-	client, err := armcompute.NewSnapshotsClient(a.config.Facts.SubscriptionID, who.credential, who.options)
+	client, err := clientOf(a, armcompute.NewSnapshotsClient)
 	if err != nil {
 		return nil, err
 	}
@@ -236,11 +239,7 @@ func (a *Azure) Snapshots(ctx context.Context) ([]string, error) {
 
 // Disks are all disks of the resource group that belong to no instance, as returned by the SDK.
 func (a *Azure) Disks(ctx context.Context) (all []*armcompute.Disk, err error) {
-	who, err := a.principal()
-	if err != nil {
-		return nil, err
-	}
-	client, err := armcompute.NewDisksClient(a.config.Facts.SubscriptionID, who.credential, who.options)
+	client, err := clientOf(a, armcompute.NewDisksClient)
 	if err != nil {
 		return nil, err
 	}
@@ -256,6 +255,19 @@ func (a *Azure) Disks(ctx context.Context) (all []*armcompute.Disk, err error) {
 		}
 	}
 	return all, nil
+}
+
+// VM is a standalone VM, as returned by the SDK; nil without one.
+func (a *Azure) VM(ctx context.Context, name string) (*armcompute.VirtualMachine, error) {
+	client, err := a.virtualMachines()
+	if err != nil {
+		return nil, err
+	}
+	got, err := client.Get(ctx, a.config.Facts.ResourceGroup, name, nil)
+	if err != nil {
+		return nil, ignoreMissing(err)
+	}
+	return &got.VirtualMachine, nil
 }
 
 // ScaleSets are all scale sets of the resource group, in no order, as returned by the SDK.
@@ -282,11 +294,7 @@ func (a *Azure) Versions(ctx context.Context, spec pool.Spec) ([]Version, error)
 
 // versions of the images of a line.
 func (a *Azure) versions(ctx context.Context, line string) ([]Version, error) {
-	who, err := a.principal()
-	if err != nil {
-		return nil, err
-	}
-	client, err := armcompute.NewGalleryImageVersionsClient(a.config.Facts.SubscriptionID, who.credential, who.options)
+	client, err := clientOf(a, armcompute.NewGalleryImageVersionsClient)
 	if err != nil {
 		return nil, err
 	}

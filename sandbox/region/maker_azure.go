@@ -42,14 +42,7 @@ func (a *Azure) capiMachine() map[string]any {
 	}
 }
 
-// capiImage is a version's ID, or a platform image as instances have it.
-func (a *Azure) capiImage(spec map[string]any) string {
-	ref := imageReference(spec)
-	if ref.ID != nil {
-		return *ref.ID
-	}
-	return strings.Join([]string{*ref.Publisher, *ref.Offer, *ref.SKU, *ref.Version}, ":")
-}
+func (a *Azure) capiImage(spec map[string]any) string { return imageText(imageReference(spec)) }
 
 // imageReference converts an image in a machine's spec, as CAPZ does.
 func imageReference(spec map[string]any) *armcompute.ImageReference {
@@ -87,16 +80,18 @@ func (a *Azure) capiInstance(providerID string) string {
 	return strings.TrimPrefix(providerID, "azure://")
 }
 
-func (a *Azure) capiMaker(string) capi.Maker { return azureMaker{a} }
+func (a *Azure) capiMaker(string) capi.Maker {
+	return azureMaker{a.config.Facts.ResourceGroup, a.config.Facts.Location, a.virtualMachines}
+}
 
-type azureMaker struct{ *Azure }
+type azureMaker struct {
+	group, location string
+	client          func() (*armcompute.VirtualMachinesClient, error)
+}
 
-func (c azureMaker) client() (*armcompute.VirtualMachinesClient, error) {
-	who, err := c.principal()
-	if err != nil {
-		return nil, err
-	}
-	return armcompute.NewVirtualMachinesClient(c.config.Facts.SubscriptionID, who.credential, who.options)
+// NewAzureMaker makes a Maker of VMs in a resource group.
+func NewAzureMaker(vms *armcompute.VirtualMachinesClient, group, location string) capi.Maker {
+	return azureMaker{group, location, func() (*armcompute.VirtualMachinesClient, error) { return vms, nil }}
 }
 
 // Ensure implements capi.Maker: a VM of the object's name.
@@ -105,7 +100,7 @@ func (c azureMaker) Ensure(ctx context.Context, m capi.Machine) (id string, stat
 	if err != nil {
 		return "", "", err
 	}
-	got, err := client.Get(ctx, c.config.Facts.ResourceGroup, m.Name,
+	got, err := client.Get(ctx, c.group, m.Name,
 		&armcompute.VirtualMachinesClientGetOptions{Expand: to.Ptr(armcompute.InstanceViewTypesInstanceView)})
 	if missing(err) {
 		return "", "", c.begin(ctx, client, m)
@@ -128,7 +123,7 @@ func hasPower(statuses []*armcompute.InstanceViewStatus) bool {
 func (c azureMaker) begin(ctx context.Context, client *armcompute.VirtualMachinesClient, m capi.Machine) error {
 	size, _, _ := unstructured.NestedString(m.Spec, "vmSize")
 	vm := armcompute.VirtualMachine{
-		Location: to.Ptr(c.config.Facts.Location), Tags: map[string]*string{"sigs.k8s.io_cluster-api-provider-azure_role": to.Ptr("node")},
+		Location: to.Ptr(c.location), Tags: map[string]*string{"sigs.k8s.io_cluster-api-provider-azure_role": to.Ptr("node")},
 		Properties: &armcompute.VirtualMachineProperties{
 			HardwareProfile: &armcompute.HardwareProfile{VMSize: to.Ptr(armcompute.VirtualMachineSizeTypes(size))},
 			OSProfile: &armcompute.OSProfile{
@@ -142,10 +137,17 @@ func (c azureMaker) begin(ctx context.Context, client *armcompute.VirtualMachine
 			},
 		},
 	}
+	tags, _, _ := unstructured.NestedStringMap(m.Spec, "additionalTags")
+	for name, value := range tags {
+		vm.Tags[name] = to.Ptr(value)
+	}
+	if zone, _, _ := unstructured.NestedString(m.Spec, "failureDomain"); zone != "" {
+		vm.Zones = []*string{to.Ptr(zone)}
+	}
 	if of := m.Labels["cluster.x-k8s.io/deployment-name"]; of != "" { // a standalone Machine has no such label
 		vm.Tags[azure.PoolTag] = to.Ptr(of)
 	}
-	_, err := client.BeginCreateOrUpdate(ctx, c.config.Facts.ResourceGroup, m.Name, vm, nil)
+	_, err := client.BeginCreateOrUpdate(ctx, c.group, m.Name, vm, nil)
 	return brief(err)
 }
 
@@ -155,10 +157,10 @@ func (c azureMaker) Remove(ctx context.Context, m capi.Machine) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if _, err := client.Get(ctx, c.config.Facts.ResourceGroup, m.Name, nil); err != nil {
+	if _, err := client.Get(ctx, c.group, m.Name, nil); err != nil {
 		return missing(err), ignoreMissing(err)
 	}
-	_, err = client.BeginDelete(ctx, c.config.Facts.ResourceGroup, m.Name, nil)
+	_, err = client.BeginDelete(ctx, c.group, m.Name, nil)
 	return false, ignoreMissing(err)
 }
 

@@ -3,7 +3,6 @@ package region
 import (
 	"context"
 	"encoding/base64"
-	"reflect"
 	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
@@ -50,19 +49,10 @@ func (s azureSets) Get(ctx context.Context, pool capi.Machine) (capi.ScaleSet, e
 
 // imageAs writes an image as the pool's template does if the image is the template's image, else as Azure does.
 func imageAs(template map[string]any, ref *armcompute.ImageReference) any {
-	bare := func(ref *armcompute.ImageReference) []string {
-		var parts []string
-		for _, part := range []*string{ref.ID, ref.Publisher, ref.Offer, ref.SKU, ref.Version} {
-			if part != nil {
-				parts = append(parts, strings.ToLower(*part))
-			}
-		}
-		return parts
-	}
-	if reflect.DeepEqual(bare(ref), bare(imageReference(template))) {
+	if strings.EqualFold(imageText(ref), imageText(imageReference(template))) {
 		return template["image"]
 	}
-	return strings.Join(bare(ref), ":")
+	return strings.ToLower(imageText(ref))
 }
 
 // Apply implements capi.ScaleSets.

@@ -63,10 +63,6 @@ type copier struct {
 // CanCopyDisks implements cloud.ImageProvider.
 func (p copier) CanCopyDisks() bool { return true }
 
-// CopiesOnRequest implements cloud.ImageProvider. No document says whether a flush of the guest passes the host's cache of an OS
-// disk, and at which answer the content of a snapshot is fixed. A copy without the flush is discarded.
-func (p copier) CopiesOnRequest() bool { return true }
-
 // Copy implements cloud.ImageProvider.
 func (p copier) Copy(ctx context.Context, spec cloud.CopySpec) (cloud.DiskCopy, error) {
 	s, err := p.readCopy(ctx, spec)

@@ -2,6 +2,7 @@ package azure
 
 import (
 	"context"
+	"slices"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
@@ -15,6 +16,22 @@ func withoutPool(m cloud.Instance, apart bool) cloud.Instance {
 		m.Pool, m.BuiltFrom = "", ""
 	}
 	return m
+}
+
+// actionsOn returns the actions of a capture on an instance, disks and images. The workshop of another package's pool is a standalone VM,
+// also that of a machine pool.
+func (p *ImageProvider) actionsOn(ref instance, copies bool) []string {
+	feature, further := cloud.ForInPlace, ref.isStandalone()
+	if copies {
+		feature, further = cloud.ForCopy, p.externalPools
+	}
+	all := diskActions("", ref.isStandalone())
+	for _, action := range slices.Concat(diskActions("", further), diskActions(feature, further)) {
+		if !slices.Contains(all, action) {
+			all = append(all, action)
+		}
+	}
+	return all
 }
 
 // InstancesOf reads many instances: a list per scale set without instance views, and a request per standalone VM. Missing

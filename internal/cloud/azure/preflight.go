@@ -112,12 +112,7 @@ func (l *preflight) has(reason string) bool {
 }
 
 func (l *preflight) permissions(ctx context.Context) error {
-	feature := cloud.ForInPlace
-	if l.copies {
-		feature = cloud.ForCopy
-	}
-	standalone := l.instance.isStandalone()
-	refusal, err := l.provider.refusePermissions(ctx, l.version.scaleSet, slices.Concat(diskActions("", standalone), diskActions(feature, standalone)))
+	refusal, err := l.provider.refusePermissions(ctx, l.version.scaleSet, l.provider.actionsOn(l.instance, l.copies))
 	if refusal != nil {
 		l.found = append(l.found, *refusal)
 	}

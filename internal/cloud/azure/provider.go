@@ -52,6 +52,11 @@ func newImageProvider(a *account, externalPools bool) *ImageProvider {
 	return &ImageProvider{account: a, copier: copier{a, parse}, externalPools: externalPools}
 }
 
+// CopiesOnRequest implements cloud.ImageProvider. No document says whether a flush of the guest passes the host's cache of an OS
+// disk, and at which answer the content of a snapshot is fixed. A copy without the flush is discarded. Nodes of Cluster API have their
+// own credentials, so that only a copy leaves them in service.
+func (p *ImageProvider) CopiesOnRequest() bool { return !p.externalPools }
+
 // PoolProvider handles scale sets and their models. PoolProvider is safe for concurrent use.
 type PoolProvider struct {
 	*account

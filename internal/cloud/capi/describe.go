@@ -29,11 +29,7 @@ func Describe(d cloud.Description, management *rest.Config, cluster types.Namesp
 		if err != nil {
 			return cloud.Provider{}, "", err
 		}
-		pools := cloud.RecipesOf(recipes)
-		if !copies(d.Name) {
-			pools.WorkshopBuilder = cloud.NoWorkshops{}
-		}
-		return cloud.New(half, pools), source + ", and Cluster " + cluster.String() + " at " + management.Host, nil
+		return cloud.New(half, cloud.RecipesOf(recipes)), source + ", and Cluster " + cluster.String() + " at " + management.Host, nil
 	}
 	d.Reasons = WithReasons(d).Reasons
 	d.Remedies.Pool = "check that the MachineDeployment or MachinePool exists in namespace " + cluster.Namespace + " of the management cluster"
@@ -41,16 +37,6 @@ func Describe(d cloud.Description, management *rest.Config, cluster types.Namesp
 	d.Remedies.NoPool = "a node must be a Machine of a MachineDeployment, a MachineSet or a MachinePool of Cluster " + cluster.String() +
 		": see " + page.ClusterAPI
 	return d, nil
-}
-
-// copies reports whether Kamino copies disks in use of Machines of a cloud.
-func copies(name string) bool {
-	for _, of := range infrastructures {
-		if of.cloud == name {
-			return of.copies
-		}
-	}
-	return false
 }
 
 // WithReasons returns the description with the reasons of this package.

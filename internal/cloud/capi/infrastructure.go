@@ -30,8 +30,6 @@ type infrastructure struct {
 	image func(machine spec) string
 	// instanceType is the field of a machine's spec with the instance type.
 	instanceType string
-	// copies: Kamino copies disks in use of these machines. The cloud's DiskCopier attaches copies to them.
-	copies bool
 	// ended reports whether the status of a machine says that its instance ends, or is gone.
 	ended func(status spec) bool
 	// setImage sets the image of a machine's spec and removes other fields that select an image.

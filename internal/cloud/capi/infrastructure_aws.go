@@ -16,7 +16,6 @@ var aws = infrastructure{
 	image:   func(m spec) string { return m.text("ami", "id") },
 
 	instanceType: "instanceType",
-	copies:       true,
 	ended: func(status spec) bool {
 		return slices.Contains([]string{"shutting-down", "terminated"}, status.text("instanceState"))
 	},

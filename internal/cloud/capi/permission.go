@@ -53,7 +53,7 @@ func rights(kinds ...string) []right {
 		all = append(all, poolRights(kind)...)
 	}
 	all = append(all, separateRights(cloud.ForTrialApart, kinds)...)
-	return append(all, separateRights(cloud.ForCopy, slices.DeleteFunc(slices.Clone(kinds), func(kind string) bool { return !infrastructures[kind].copies }))...)
+	return append(all, separateRights(cloud.ForCopy, kinds)...)
 }
 
 // separateRights returns the rights for separate Machines of the infrastructure kinds.

@@ -7,8 +7,9 @@ import (
 )
 
 // A workshop is a separate Machine from the pool's templates as they are. The ImageProvider attaches the copy of a donor's disk to
-// its instance later. Cluster API's controllers and CAPA ignore the disk, except that CAPA gives it the tags of the instance. Source:
-// CAPA, AWSMachineReconciler.ensureStorageTags.
+// its instance later. Cluster API's controllers, CAPA and CAPZ ignore the disk, except that CAPA gives it the tags of the instance. CAPZ
+// never writes a VM that exists, and deletes disks that it knows by name. Sources: CAPA, AWSMachineReconciler.ensureStorageTags; CAPZ,
+// VMSpec.Parameters and disks.Service.
 
 // Annotations with which Cluster API deletes a Machine without a drain, and without waiting for volumes of pods.
 const (
@@ -28,7 +29,7 @@ func (b workshopBuilder) of(spec cloud.WorkshopSpec) (apart, error) {
 	return b.access.apart(workshops, spec.Pool, spec.Name)
 }
 
-// CanBuildWorkshops implements cloud.PoolProvider. See Describe.
+// CanBuildWorkshops implements cloud.PoolProvider.
 func (b workshopBuilder) CanBuildWorkshops() bool { return true }
 
 // PreflightWorkshop implements cloud.PoolProvider.

@@ -49,7 +49,7 @@ func TestMachinePool(t *testing.T) {
 		t.Fatalf("node %s is %s, and no instance of a scale set %s", donor.Node, id, e.Pool)
 	}
 	testMachinePool(t, e, func() any { return e.field("azuremachinepools", "spec", "template", "image") })
-	e.Grow() // from six nodes on, doctor reports how many images the scale set may have
+	e.waitNoted(e.Grow().Node) // from six nodes on, doctor reports how many images the scale set may have
 	doctor := e.StartProgram("kamino", "doctor", e.Pool)
 	doctor.ExitCode()
 	doctor.ExpectOutput("nodes and recipe of the pool use 2 images of at most 10")
