@@ -34,7 +34,6 @@ func (e *env) identityOf(m machine.Status) map[string]string {
 // TestCapture captures a node of a MachineDeployment. Workshop and trial run on separate Machines, and nodes join with bootstrap data of
 // the kubeadm provider.
 func TestCapture(t *testing.T) {
-	needsCopies(t)
 	t.Parallel()
 	e := newEnv(t, "captured")
 	donor := e.identityOf(e.Machines[0])
@@ -72,7 +71,6 @@ func TestCapture(t *testing.T) {
 // TestManagementAway disconnects the management cluster when the cloud has the copy of the donor's disk. The capture waits, and goes on
 // after the return of the management cluster. The donor serves all the time.
 func TestManagementAway(t *testing.T) {
-	needsCopies(t)
 	t.Parallel()
 	e := newEnv(t, "away")
 	e.patchDonor()

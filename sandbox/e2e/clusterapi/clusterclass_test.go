@@ -50,7 +50,6 @@ func nameOfImage(value any) string {
 // TestClusterClass captures a node of a pool from a ClusterClass. The pool's image is an override in the Cluster,
 // which a restoration of the recipe removes.
 func TestClusterClass(t *testing.T) {
-	needsCopies(t)
 	t.Parallel()
 	e := newEnv(t, "classy", kindClusterClass, "max=0")
 	before := e.entry()

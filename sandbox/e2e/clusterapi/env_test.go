@@ -64,9 +64,6 @@ func onlyOn(t *testing.T, cloud pool.Cloud) {
 	}
 }
 
-// needsCopies skips a test on a cloud where Kamino copies no disk of Cluster API's machines.
-func needsCopies(t *testing.T) { onlyOn(t, pool.AWS) }
-
 // newEnv makes a pool of two machines.
 func newEnv(t *testing.T, name string, options ...string) *env {
 	t.Helper()

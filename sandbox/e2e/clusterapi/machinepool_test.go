@@ -40,7 +40,6 @@ func testMachinePool(t *testing.T, e *env, field func() any) {
 
 // TestMachinePool captures a node of a MachinePool on Azure, which is a scale set.
 func TestMachinePool(t *testing.T) {
-	needsCopies(t)
 	onlyOn(t, pool.Azure)
 	t.Parallel()
 	e := newEnv(t, "pooled", kindMachinePool)

@@ -13,7 +13,6 @@ import (
 // TestPioneer: apt patches a node of the pool, which then serves again, and is copied. The next node comes up patched, and no other node
 // runs apt. On AWS the pool is a group, and on Azure a MachineDeployment.
 func TestPioneer(t *testing.T) {
-	needsCopies(t)
 	t.Parallel()
 	var kind []string
 	if sandboxtest.CurrentCloud() == pool.AWS {
