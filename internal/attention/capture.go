@@ -13,9 +13,6 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// removalLimit is how long the removal of a donor may take.
-const removalLimit = time.Hour
-
 // trialFailed, nothingToPatch, superseded and quarantined are reasons of failures. The last three are no trouble: the
 // pool is up to date, or a person wanted it.
 const (

@@ -20,8 +20,6 @@ const (
 	CaptureWaits Kind = "CaptureWaits"
 	// DonorHeldLong: a donor is out of service for longer than its settings allow.
 	DonorHeldLong Kind = "DonorHeldLong"
-	// RemovalStalled: a donor that does not return is still there after an hour.
-	RemovalStalled Kind = "RemovalStalled"
 	// AwaitingPromotion: a version waits for approval.
 	AwaitingPromotion Kind = "AwaitingPromotion"
 	// PolicyStalled and PolicyDegraded: a policy needs a person, for itself or for a pool.
@@ -81,7 +79,6 @@ var kinds = map[Kind]about{
 	TrialFailed:           {Warning, "A new image version of pool %s failed its trial."},
 	CaptureWaits:          {Warning, "A capture of pool %s waits for you: %s."},
 	DonorHeldLong:         {Critical, "A donor of pool %s has been out of service for too long."},
-	RemovalStalled:        {Warning, "The removal of a donor of pool %s has not finished for an hour."},
 	AwaitingPromotion:     {Info, "An image version of pool %s waits for approval."},
 	PolicyStalled:         {Warning, "Policy %s is stalled%s: %s."},
 	PolicyDegraded:        {Warning, "Policy %s is degraded%s: %s."},

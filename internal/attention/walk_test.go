@@ -148,9 +148,6 @@ func states() map[string]state {
 			facts: says(v1alpha1.ConditionDegraded, "OnlyReadyNode", "1 of 1 nodes is Ready")},
 		"KaminoDonorHeldLong": {kind: attention.DonorHeldLong, labels: of, facts: prototype(attention.Held(v1alpha1.PhaseStarting, 2*time.Hour), nil),
 			commands: []string{"kamino status pool1", "kamino cancel PROTOTYPE"}},
-		"KaminoRemovalStalled": {kind: attention.RemovalStalled, labels: of, facts: prototype(attention.Capture(v1alpha1.PhaseRemoving), func(p *v1alpha1.Prototype) {
-			p.Status.Steps[0].StartedAt = metav1.NewMicroTime(attention.Now.Add(-2 * time.Hour))
-		}), commands: []string{"kamino status pool1"}},
 		"KaminoImageOld": {kind: attention.ImageOld, labels: of, value: "31d", facts: pool(func(s *v1alpha1.PoolStatus) { s.ImageBuiltAt = &built }),
 			commands: []string{"kamino plan pool1"}},
 		"KaminoNoCandidates":  {kind: attention.NoCandidates, labels: of, facts: older(noImage(0), 48*time.Hour), commands: []string{"kamino plan pool1"}},
