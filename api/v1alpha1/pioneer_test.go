@@ -89,6 +89,9 @@ func TestPolicyPioneerValidation(t *testing.T) {
 
 func TestPioneerValidation(t *testing.T) {
 	c := apitest.Client(t)
+	if err := c.Create(t.Context(), with(t, with(t, prototype("copied"), "settings.donor.method", "Copy"), "pioneer", map[string]any{})); err != nil {
+		t.Errorf("a pioneer by copy: %v", err)
+	}
 	for _, test := range invalidPioneers {
 		err := c.Create(t.Context(), with(t, prototype("refused"), "pioneer", map[string]any{test.field: test.value}))
 		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), test.want) {
