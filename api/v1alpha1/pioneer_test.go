@@ -82,11 +82,6 @@ func TestPolicyPioneerValidation(t *testing.T) {
 			t.Errorf("%s %v: %v, want %q", test.field, test.value, err, test.want)
 		}
 	}
-	copies := with(t, policy("refused"), "settings.donor.method", "Copy")
-	err := c.Create(t.Context(), with(t, copies, "pioneer", map[string]any{"node": "Grow"}))
-	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "captured in place") {
-		t.Errorf("a new node by copy: %v", err)
-	}
 	if err := c.Create(t.Context(), with(t, policy("often"), "pioneer", map[string]any{"checkEvery": "10m"})); err != nil {
 		t.Error(err)
 	}
@@ -94,13 +89,8 @@ func TestPolicyPioneerValidation(t *testing.T) {
 
 func TestPioneerValidation(t *testing.T) {
 	c := apitest.Client(t)
-	copied := with(t, prototype("refused"), "settings.donor.method", "Copy")
 	if err := c.Create(t.Context(), with(t, with(t, prototype("copied"), "settings.donor.method", "Copy"), "pioneer", map[string]any{})); err != nil {
 		t.Errorf("a pioneer by copy: %v", err)
-	}
-	err := c.Create(t.Context(), with(t, copied, "pioneer", map[string]any{"node": "Grow"}))
-	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "captured in place") {
-		t.Errorf("a new node by copy: %v", err)
 	}
 	for _, test := range invalidPioneers {
 		err := c.Create(t.Context(), with(t, prototype("refused"), "pioneer", map[string]any{test.field: test.value}))

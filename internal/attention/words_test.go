@@ -50,9 +50,6 @@ func worlds() map[string]attention.Facts {
 	sweeps := attention.Works
 	sweeps.Sweeps = true
 	all["an orphan, with a controller"] = attention.Facts{Lease: sweeps, Reserved: []reservations.Node{orphan}}
-	orphan.WillBeRemoved = true
-	all["an orphan that cannot rejoin"] = attention.Facts{Reserved: []reservations.Node{orphan}}
-	all["an orphan that cannot rejoin, with a controller"] = attention.Facts{Lease: sweeps, Reserved: []reservations.Node{orphan}}
 	left := []reservations.Leftover{{Kind: reservations.Snapshot, Name: "s1", Prototype: "p"}}
 	all["a leftover"] = attention.Facts{Leftovers: left}
 	held := []reservations.Leftover{{Kind: reservations.Snapshot, Name: "s1", Prototype: "p", HeldBy: "image ami-1", Release: "aws ec2 deregister-image --image-id ami-1"}}

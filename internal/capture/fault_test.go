@@ -162,16 +162,6 @@ func (v *trialEnv) checkWiped(p *v1alpha1.Prototype) {
 	v.nothingLeft(p)
 }
 
-// checkGrowth checks that the pool has grown once at most, and that no lease is left.
-func (s *testEnv) checkGrowth() {
-	if size := s.cloud.World().Pools[0].Capacity; size > 3 {
-		s.t.Errorf("the pool has %d nodes, want 3 at most", size)
-	}
-	if names := s.leases(); len(names) > 0 {
-		s.t.Errorf("leases are left: %v", names)
-	}
-}
-
 // checkIntendedChanges holds what a fault must not multiply.
 func (s *testEnv) checkIntendedChanges() {
 	s.t.Helper()
@@ -179,8 +169,8 @@ func (s *testEnv) checkIntendedChanges() {
 	if boots := w.Instance(s.donor).Boots; boots != 2 {
 		s.t.Errorf("the donor booted %d times, want 2", boots)
 	}
-	if capacity := w.Pools[0].Capacity; capacity != 3 {
-		s.t.Errorf("the pool has %d nodes, want 3", capacity)
+	if capacity := w.Pools[0].Capacity; capacity != 2 {
+		s.t.Errorf("the pool has %d nodes, want 2", capacity)
 	}
 	var versions []string
 	for _, image := range w.Images {

@@ -44,7 +44,7 @@ func TestNoLookThatFailsHidesAReason(t *testing.T) {
 			return s
 		}
 		whole := staged()
-		if _, err := whole.confirmationReasons(); err != nil || len(whole.calls()) < 12 {
+		if _, err := whole.confirmationReasons(); err != nil || len(whole.calls()) < 10 {
 			t.Fatalf("%d calls, %v", len(whole.calls()), err)
 		}
 		for n, lost := range whole.calls() {

@@ -52,10 +52,10 @@ func TestSettingsOfACapture(t *testing.T) {
 			*s = v1alpha1.Settings{Keep: 5}
 		}},
 		"flags over a file": {
-			args: []string{"-f", file, "--force=false", "--promotion=Automatic", "--trial=Off", "--new-nodes=2", "--profile=eks"},
+			args: []string{"-f", file, "--force=false", "--promotion=Automatic", "--trial=Off", "--profile=eks"},
 			want: func(s *v1alpha1.Settings) {
 				s.Drain.Force, s.Promotion.Mode, s.Trial.Mode = false, v1alpha1.PromotionAutomatic, v1alpha1.TrialOff
-				s.Recipe.NewNodes, s.Generalize.Profile = 2, v1alpha1.ProfileEKS
+				s.Generalize.Profile = v1alpha1.ProfileEKS
 			}, most: 3,
 		},
 	} {

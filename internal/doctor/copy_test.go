@@ -6,6 +6,11 @@ import (
 	"testing"
 	"time"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	kubetesting "k8s.io/client-go/testing"
+
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/testing/memory"
@@ -63,4 +68,23 @@ func TestWordToAPodIsAsked(t *testing.T) {
 	if level, says := worst(examine(t, d), CheckRBAC); level != Fail || !strings.Contains(says, "patch nodeorders") {
 		t.Errorf("%s: %s", level, says)
 	}
+}
+
+// policyOfPool is a policy for the pools of the change.
+func policyOfPool(change func(*v1alpha1.PrototypePolicySpec)) v1alpha1.PrototypePolicy {
+	p := v1alpha1.PrototypePolicy{}
+	p.Name = "swap"
+	change(&p.Spec)
+	return p
+}
+
+// deny lets the API server deny one request.
+func deny(d *Doctor, verb, resource string) {
+	d.Kube.(*fake.Clientset).PrependReactor("create", "selfsubjectaccessreviews", func(a kubetesting.Action) (bool, runtime.Object, error) {
+		review := a.(kubetesting.CreateAction).GetObject().(*authorizationv1.SelfSubjectAccessReview).DeepCopy()
+		if at := review.Spec.ResourceAttributes; at.Verb != verb || at.Resource != resource {
+			return false, nil, nil
+		}
+		return true, review, nil
+	})
 }

@@ -214,7 +214,8 @@ func TestPhasesAreThoseOfTheKind(t *testing.T) {
 		for _, value := range strings.Fields(strings.ReplaceAll(string(match[1]), "- ", "")) {
 			found++
 			phase := v1alpha1.Phase(value)
-			if !inFlightPhases[phase] && !(&v1alpha1.PrototypeStatus{Phase: phase}).Terminal() {
+			past := slices.Contains([]string{"Growing", "Removing", "ScalingOut"}, value) // in the history of earlier versions
+			if !past && !inFlightPhases[phase] && !(&v1alpha1.PrototypeStatus{Phase: phase}).Terminal() {
 				t.Errorf("no metric counts a capture in phase %s", phase)
 			}
 		}

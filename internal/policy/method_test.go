@@ -33,8 +33,8 @@ func TestTheMethodIsChosen(t *testing.T) {
 		"a cloud without copies": {false, nil, v1alpha1.MethodInPlace, "cannot copy a disk in use"},
 		"named": {true, func(p *v1alpha1.PrototypePolicySpec) { p.Settings.Donor.Method = v1alpha1.MethodInPlace },
 			v1alpha1.MethodInPlace, ""},
-		"a donor that leaves": {true, func(p *v1alpha1.PrototypePolicySpec) { p.Settings.Donor.AfterCapture = v1alpha1.RemoveDonor },
-			v1alpha1.MethodInPlace, "settings.donor.afterCapture"},
+		"a donor that could not return": {false, func(p *v1alpha1.PrototypePolicySpec) { p.Settings.Generalize.Profile = v1alpha1.ProfileBootstrap },
+			v1alpha1.MethodCopy, "would lose the credential"},
 		"pioneers": {true, func(p *v1alpha1.PrototypePolicySpec) { p.Pioneer = &v1alpha1.PolicyPioneerSettings{} },
 			v1alpha1.MethodCopy, "can copy a disk in use"},
 	} {
@@ -75,9 +75,9 @@ func TestTheOnlyNodeOfAPoolIsCopied(t *testing.T) {
 		if canCopy {
 			s.copies()
 		}
-		s.decider.DisruptionCost = func(context.Context, string, v1alpha1.DrainSettings, bool) (selection.DisruptionCost, error) {
+		s.decider.Evictions = func(context.Context, string, v1alpha1.DrainSettings) (int, error) {
 			t.Error("the pods of a donor in service are listed")
-			return selection.DisruptionCost{}, nil
+			return 0, nil
 		}
 		s.pool("pool1", 1, 0)
 		if canCopy {
@@ -98,7 +98,7 @@ func TestTheOnlyNodeOfAPoolIsCopied(t *testing.T) {
 	}
 }
 
-// TestACopyNeedsNoReturn: the credential that a profile deletes from the disk is deleted from the copy, so the donor need not leave.
+// TestACopyNeedsNoReturn: the credential that a profile deletes from the disk is deleted from the copy, also in a cloud with captures in place.
 func TestACopyNeedsNoReturn(t *testing.T) {
 	s := newTestEnv(t)
 	s.copies()
@@ -109,7 +109,7 @@ func TestACopyNeedsNoReturn(t *testing.T) {
 	s.policy("all", nil)
 	s.runPass()
 	all := s.prototypes()
-	if len(all) != 1 || all[0].Spec.ReplacesDonor() || all[0].Spec.Settings.Profile() != v1alpha1.ProfileBootstrap {
+	if len(all) != 1 || !all[0].Spec.Settings.CopiesDonor() || all[0].Spec.Settings.Profile() != v1alpha1.ProfileBootstrap {
 		t.Errorf("%+v", all)
 	}
 }

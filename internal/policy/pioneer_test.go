@@ -220,23 +220,6 @@ func TestPioneersPerWeek(t *testing.T) {
 	}
 }
 
-// TestAPioneerThatGrowsThePool: the preflight sees a node of the pool, and the Prototype names no donor.
-func TestAPioneerThatGrowsThePool(t *testing.T) {
-	s := newPioneerStage(t, func(spec *v1alpha1.PrototypePolicySpec) { spec.Pioneer.Node = v1alpha1.PioneerGrow })
-	checked := v1alpha1.Donor{}
-	s.decider.Preflight = func(_ context.Context, p *v1alpha1.Prototype) ([]cloud.Refusal, error) {
-		checked = p.Spec.Donor
-		return nil, nil
-	}
-	s.report = reported("openssl")
-	s.passes(3)
-	s.decided("all", "pool1", policy.Capturing, "grows by a node")
-	all := s.prototypes()
-	if len(all) != 1 || !all[0].Spec.AwaitsDonor() || all[0].Spec.PoolID == "" || checked.NodeName == "" {
-		t.Fatalf("checked %v, prototypes = %+v", checked, all)
-	}
-}
-
 // TestNoPatchesNoCapture: a pool is captured without pending patches only if its image is too old.
 func TestNoPatchesNoCapture(t *testing.T) {
 	s := newPioneerStage(t, nil)

@@ -13,7 +13,6 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/selection"
 )
 
 // The checks of a lasting refusal become rarer, up to every four hours.
@@ -109,8 +108,8 @@ func TestDonorWithFewestEvictions(t *testing.T) {
 	s.policy("all", nil)
 	evictions := map[string]int{"pool1-0": 3, "pool1-1": 1, "pool1-2": 7}
 	asked := 0
-	s.decider.DisruptionCost = func(_ context.Context, node string, _ v1alpha1.DrainSettings, _ bool) (selection.DisruptionCost, error) {
-		return selection.DisruptionCost{Evictions: evictions[node]}, nil
+	s.decider.Evictions = func(_ context.Context, node string, _ v1alpha1.DrainSettings) (int, error) {
+		return evictions[node], nil
 	}
 	s.decider.Preflight = func(ctx context.Context, p *v1alpha1.Prototype) ([]cloud.Refusal, error) {
 		asked++

@@ -7,7 +7,6 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/selection"
 	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
 
@@ -28,9 +27,9 @@ func TestPlanComparesBestCandidates(t *testing.T) {
 		s.pool("pool1", 3, 20)
 		s.policy("all", func(spec *v1alpha1.PrototypePolicySpec) { spec.Selection.Score = test.score })
 		var asked []string
-		s.decider.DisruptionCost = func(_ context.Context, node string, _ v1alpha1.DrainSettings, _ bool) (selection.DisruptionCost, error) {
+		s.decider.Evictions = func(_ context.Context, node string, _ v1alpha1.DrainSettings) (int, error) {
 			asked = append(asked, node)
-			return selection.DisruptionCost{Evictions: test.evictions[node]}, nil
+			return test.evictions[node], nil
 		}
 		plans, err := s.decider.Plan(t.Context(), []v1alpha1.PrototypePolicy{*s.status("all")}, nil)
 		s.must(err)

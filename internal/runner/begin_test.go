@@ -161,12 +161,8 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// TestDecideOverAPioneer: a running pioneer is followed by the name of its donor or its pool, and an added donor by any node of the
-// pool. A request for a patch does not follow a capture without a patch.
+// TestDecideOverAPioneer: a running pioneer is followed by the name of its donor or its pool. A request for a patch does not follow a capture without a patch.
 func TestDecideOverAPioneer(t *testing.T) {
-	grows := prior("pool1-2026.03.09", "2026.03.09", "", v1alpha1.PhaseGrowing)
-	grows.Spec.Donor, grows.Spec.Pioneer = v1alpha1.Donor{}, &v1alpha1.PioneerSettings{Node: v1alpha1.PioneerGrow}
-	grows.Spec.PoolID = string(testDonor("n").Pool.ID)
 	takes := prior("pool1-2026.03.09", "2026.03.09", "m", v1alpha1.PhasePatching)
 	takes.Spec.Pioneer = &v1alpha1.PioneerSettings{}
 	plain := prior("pool1-2026.03.09", "2026.03.09", "m", v1alpha1.PhaseDraining)
@@ -177,12 +173,7 @@ func TestDecideOverAPioneer(t *testing.T) {
 		node    string
 		refused string
 	}{
-		{"a node next to an added donor", grows, Donor{}, "n", "Prototype pool1-2026.03.09 captures a new node as version 2026.03.09"},
-		{"another node, for a patch", grows, Donor{Patches: true}, "n", "captures a new node"},
-		{"the same request with another node", grows, Donor{Patches: true, Adds: true}, "n", ""},
-		{"the pool, for an added donor", grows, Donor{Patches: true, OfPool: true}, "n", ""},
 		{"the pool, for another node", takes, Donor{Patches: true, OfPool: true}, "n", ""},
-		{"the pool, for another source", takes, Donor{Patches: true, Adds: true, OfPool: true}, "n", ""},
 		{"another node of the pool", takes, Donor{Patches: true}, "n", "captures node m"},
 		{"the donor, without a patch", takes, Donor{}, "m", ""},
 		{"the donor of a capture without a patch", plain, Donor{Patches: true}, "m", "node m is being captured without a patch by Prototype pool1-2026.03.09"},
@@ -190,7 +181,7 @@ func TestDecideOverAPioneer(t *testing.T) {
 	} {
 		all := []v1alpha1.Prototype{test.running}
 		donor := testDonor(test.node).among(t, all)
-		donor.Patches, donor.Adds, donor.OfPool = test.donor.Patches, test.donor.Adds, test.donor.OfPool
+		donor.Patches, donor.OfPool = test.donor.Patches, test.donor.OfPool
 		got, err := Decide(donor, "", v1alpha1.Settings{}, all, testNow)
 		if test.refused != "" && (!refused(err) || !strings.Contains(err.Error(), test.refused)) || test.refused == "" && (err != nil || !got.Existing) {
 			t.Errorf("%s: %+v, %v", test.name, got, err)

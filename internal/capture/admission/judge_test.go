@@ -235,7 +235,7 @@ func TestAStrangerOfANodeHidesTheCloud(t *testing.T) {
 		}
 		bare := sound()
 		c := &Case{Now: noon, Prototype: bare.Prototype, Pool: bare.Pool, PoolName: bare.PoolName, Process: Process{Image: bare.Process.Image},
-			Queued: bare.Queued, Others: bare.Others, Donor: bare.Donor, PoolNodes: bare.PoolNodes}
+			Queued: bare.Queued, Others: bare.Others, Donor: bare.Donor, PoolNodes: bare.PoolNodes, InPlace: true}
 		stray.spoil(c)
 		if v := c.Judge(); !slices.Equal(reasons(v), []string{stray.reason}) || len(v.Unread) != 0 {
 			t.Errorf("%s: %+v", stray.name, v)

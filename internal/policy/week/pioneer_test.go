@@ -46,21 +46,16 @@ type pioneers struct {
 	patching map[string]int       // the level of a pioneer, by its Prototype
 	begun    map[string]time.Time // the begin of a pioneer, by its Prototype
 	booted   map[string]int       // nodes that booted a level, by pool and level
-	// node is the source of the pioneers, and added has the new nodes of pioneers with node: Grow, by pool.
-	node  v1alpha1.PioneerNode
-	added map[cloud.PoolID]cloud.InstanceID
-	grown int
 
 	killed, lost, checks, failed, captured int
 }
 
 const pioneerStep = 10 * time.Minute
 
-func newPioneers(t *testing.T, seed uint64, node v1alpha1.PioneerNode) *pioneers {
+func newPioneers(t *testing.T, seed uint64) *pioneers {
 	w := &pioneers{
 		T: t, random: rand.New(rand.NewPCG(seed, 41)), clock: memory.NewClock(start), bad: map[int]bool{}, images: map[cloud.PoolID]int{},
 		running: map[string]int{}, patching: map[string]int{}, begun: map[string]time.Time{}, booted: map[string]int{},
-		node: node, added: map[cloud.PoolID]cloud.InstanceID{},
 	}
 	w.cloud = memory.New(memory.Config{Now: w.clock.Now, NoCopy: true})
 	w.nodes = nodecache.NewNodes(w.cloud)
@@ -68,7 +63,7 @@ func newPioneers(t *testing.T, seed uint64, node v1alpha1.PioneerNode) *pioneers
 	w.api = server.Client(w.disturbed)
 	p := &v1alpha1.PrototypePolicy{ObjectMeta: metav1.ObjectMeta{Name: policyName}, Spec: v1alpha1.PrototypePolicySpec{
 		MaxConcurrent: pools, Failures: v1alpha1.FailureSettings{Limit: 100},
-		Pioneer: &v1alpha1.PolicyPioneerSettings{PioneerSettings: v1alpha1.PioneerSettings{Node: node}},
+		Pioneer: &v1alpha1.PolicyPioneerSettings{},
 	}}
 	w.must(server.Client(nil).Create(t.Context(), p))
 	for i := range pools {
@@ -134,35 +129,6 @@ func (w *pioneers) nodeOf(id cloud.InstanceID, version string) *corev1.Node {
 	return node
 }
 
-// grow adds the node of a pioneer to its pool. Kamino cordons and reserves the node, which has the image of the pool.
-func (w *pioneers) grow(p *v1alpha1.Prototype, pool cloud.PoolID) {
-	if w.node != v1alpha1.PioneerGrow {
-		return
-	}
-	if !p.Spec.AwaitsDonor() || w.added[pool] != "" {
-		w.Fatalf("prototype %s names donor %q, and the pool has grown by %q", p.Name, p.Spec.Donor.NodeName, w.added[pool])
-	}
-	w.grown++
-	id := w.cloud.AddInstance(pool, fmt.Sprintf("added-%d", w.grown))
-	recipe, err := w.cloud.Pool(w.Context(), pool)
-	w.must(err)
-	node := w.nodeOf(id, recipe.Recipe.Version)
-	node.CreationTimestamp, node.Spec.Unschedulable = metav1.NewTime(w.clock.Now()), true
-	w.nodes.Set(node)
-	w.added[pool] = id
-	p.Spec.Donor = v1alpha1.Donor{NodeName: node.Name, ProviderID: node.Spec.ProviderID}
-	w.must(w.api.Update(w.Context(), p))
-}
-
-// shrink removes the node of a pioneer with its place.
-func (w *pioneers) shrink(pool cloud.PoolID) {
-	if id := w.added[pool]; id != "" {
-		w.cloud.RemoveInstance(id)
-		w.nodes.Delete(string(id))
-		delete(w.added, pool)
-	}
-}
-
 // check plays the check of a node: some passes, then a report.
 func (w *pioneers) check(_ context.Context, t nodepatch.CheckTask) (*nodepatch.Checked, error) {
 	w.running[t.Pool]++
@@ -202,10 +168,8 @@ func (w *pioneers) capture() {
 				w.endAs(p, "LevelQuarantined", w.release) // a patch appeared after the check; the engine does not boot the level
 				continue
 			}
-			w.grow(p, pool)
 			w.boot(pool, w.release)
 		case now.Sub(begun) >= 3*time.Hour:
-			w.shrink(pool)
 			w.end(p, pool, w.patching[p.Name])
 		}
 	}
@@ -295,11 +259,10 @@ func (w *pioneers) turn() {
 
 // TestFourWeeksOfPioneers: at most one node of a pool boots a bad level, no image has a bad level, and good patches arrive.
 func TestFourWeeksOfPioneers(t *testing.T) {
-	sources := []v1alpha1.PioneerNode{v1alpha1.PioneerTake, v1alpha1.PioneerGrow}
-	for seed := range max(seeds(t, testing.Short()), len(sources)) {
+	for seed := range seeds(t, testing.Short()) {
 		t.Run(strconv.Itoa(seed), func(t *testing.T) {
 			t.Parallel()
-			w := newPioneers(t, uint64(seed), sources[seed%2])
+			w := newPioneers(t, uint64(seed))
 			for range 28 * 24 * time.Hour / pioneerStep {
 				w.turn()
 			}
@@ -321,9 +284,6 @@ func TestFourWeeksOfPioneers(t *testing.T) {
 				if size := w.cloud.World().Pools[i].Capacity; size != 4 || len(w.nodes.Of(pool)) != 4 {
 					t.Errorf("pool %s ends with %d places and %d nodes, want 4", pool, size, len(w.nodes.Of(pool)))
 				}
-			}
-			if begun := len(w.begun); (w.grown > 0) != (w.node == v1alpha1.PioneerGrow) || w.grown > begun {
-				t.Errorf("%d pioneers with node %s grew a pool %d times", begun, w.node, w.grown)
 			}
 			if w.failed == 0 || w.captured == 0 || w.lost == 0 || w.killed == 0 {
 				t.Errorf("the weeks were too quiet: %+v", w)

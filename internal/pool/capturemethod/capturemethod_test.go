@@ -1,6 +1,7 @@
 package capturemethod
 
 import (
+	"cmp"
 	"strings"
 	"testing"
 
@@ -32,7 +33,7 @@ func TestOf(t *testing.T) {
 		"no freeze where there are none":         {donor: v1alpha1.DonorSettings{Freeze: v1alpha1.FreezeNever}, want: copies, why: "freeze"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := Of(Facts{Donor: test.donor, Profile: test.profile, CanCopy: test.canCopy, OnRequest: test.onRequest, InPlace: !test.never})
+			got := Of(Facts{Donor: test.donor, Profile: cmp.Or(test.profile, v1alpha1.ProfileStatic), CanCopy: test.canCopy, OnRequest: test.onRequest, InPlace: !test.never})
 			if got.Method != test.want || (got.Why == "") != (test.why == "") || !strings.Contains(got.Why, test.why) {
 				t.Errorf("got %+v, want %s because of %q", got, test.want, test.why)
 			}
@@ -71,12 +72,12 @@ func TestRecall(t *testing.T) {
 func TestEachChoiceIsTheSettingOfItsPrototype(t *testing.T) {
 	for _, d := range []v1alpha1.DonorSettings{{}, {Freeze: v1alpha1.FreezeAuto}, {WorkshopType: "m7i.large"}} {
 		for _, canCopy := range []bool{true, false} {
-			first := Of(Facts{Donor: d, CanCopy: canCopy, InPlace: true})
+			first := Of(Facts{Donor: d, Profile: v1alpha1.ProfileStatic, CanCopy: canCopy, InPlace: true})
 			if first.Method == "" || first.Why == "" {
 				t.Errorf("%+v: %+v", d, first)
 			}
 			d.Method = first.Method
-			if again := Of(Facts{Donor: d, CanCopy: !canCopy}); again.Method != first.Method || again.Why != "" {
+			if again := Of(Facts{Donor: d, Profile: v1alpha1.ProfileStatic, CanCopy: !canCopy}); again.Method != first.Method || again.Why != "" {
 				t.Errorf("%+v: first %+v, then %+v", d, first, again)
 			}
 			d.Method = ""
