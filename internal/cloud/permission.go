@@ -19,7 +19,6 @@ type Permission struct {
 	Remedy string `json:"remedy,omitempty"`
 }
 
-
 // ForTrialApart is the value of Permission.For for trials.
 const ForTrialApart = "a trial next to the pool"
 

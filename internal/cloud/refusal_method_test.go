@@ -2,11 +2,11 @@ package cloud
 
 import "testing"
 
-// TestRefusalsByMethod: what only prevents a stop, a removal or a new size is no obstacle to a copy of a donor in service.
+// TestRefusalsByMethod: what only prevents a stop is no obstacle to a copy of a donor in service.
 func TestRefusalsByMethod(t *testing.T) {
 	for reason, copies := range map[string]bool{
 		StopTerminates: false, DonorProtected: false,
-		DiskUnsupported: true, ManagedElsewhere: true, NodesWouldBeReplaced: true, PermissionMissing: true, PoolAtMaximum: true, PoolBeingDeleted: true,
+		DiskUnsupported: true, ManagedElsewhere: true, NodesWouldBeReplaced: true, PermissionMissing: true, PoolBeingDeleted: true,
 		PoolNotCopyable: true, PoolUnsupported: true, RootDiskTooLarge: true, SystemUnsupported: true, TemplateUnsuitable: true, VersionExists: true,
 	} {
 		r := Refuse(reason, "it is so", "change it")

@@ -111,10 +111,6 @@ func (w *amazonGroup) harness() cloudtest.Harness {
 			w.must(err)
 			w.must(w.server.Exhaust("*"))
 		},
-		Bind: func(testing.TB) {
-			_, err := w.server.AddFault(fault.Fault{Deny: "autoscaling:TerminateInstanceInAutoScalingGroup"})
-			w.must(err)
-		},
 	}
 }
 

@@ -129,7 +129,7 @@ func newController(ctx context.Context, w *cloudEnv, p cloud.Provider, nodes []*
 		TrialObserver: &trialnode.Observer{Kube: cluster, Namespace: v1alpha1.DefaultGeneralizeNamespace, Image: "kamino:test", Same: provider.SameInstance}}
 	decider := &policy.Decider{
 		Read: c.api, Client: c.api, Cloud: provider, Nodes: c.nodes, PoolCache: c.looks, Preflight: c.engine.Refusals, Log: logr.Discard(),
-		Permissions: provider.Permissions, Observers: policy.Observers{Degraded: c.metrics.CapturesRefused}, DisruptionCost: c.engine.DisruptionCost,
+		Permissions: provider.Permissions, Observers: policy.Observers{Degraded: c.metrics.CapturesRefused},
 	}
 	c.decide = &policycontroller.Reconciler{Pass: decider.Pass, Nodes: c.nodes}
 	metadata := metadatafake.NewTestScheme()

@@ -32,9 +32,6 @@ func (w *cloudEnv) harness() cloudtest.Harness {
 			w.fleet.SetConsole(strings.ToLower(strings.TrimPrefix(string(id), "azure://")), text)
 		},
 		Crowd: func(testing.TB) { w.must(w.cloud.Limit("cores", int64(2*len(w.list())))) }, // of two cores each
-		Bind: func(testing.TB) {
-			w.fault(fault.Fault{Deny: "Microsoft.Compute/virtualMachineScaleSets/virtualMachines/delete"})
-		},
 		SetUpgrades: func(t testing.TB, automatic bool) {
 			t.Helper()
 			w.setUpgrades(automatic)
