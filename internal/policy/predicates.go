@@ -3,10 +3,7 @@ package policy
 import (
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/kamino-dev/kamino/api/v1alpha1"
-	"github.com/kamino-dev/kamino/internal/node/nodestate"
 )
 
 // ended is a fingerprint of a Prototype, as far as a decision about the Prototype's pool depends on the Prototype.
@@ -22,13 +19,3 @@ func State(p *v1alpha1.Prototype) string {
 
 // News reports whether the change of a Prototype may change a decision.
 func News(before, after *v1alpha1.Prototype) bool { return State(before) != State(after) }
-
-// readyOf counts the Ready nodes.
-func readyOf(nodes []*corev1.Node) (n int) {
-	for _, node := range nodes {
-		if nodestate.Ready(node) {
-			n++
-		}
-	}
-	return n
-}

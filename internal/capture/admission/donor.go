@@ -104,18 +104,6 @@ func pods(c *Case) ([]cloud.Refusal, error) {
 	return refusals, nil
 }
 
-// rebooter finds another tool that reboots the nodes of the pool.
-func rebooter(c *Case) ([]cloud.Refusal, error) {
-	if c.Strayed() {
-		return nil, nil
-	}
-	found, err := resultOf(c.Pods, "the node's pods")
-	if err != nil {
-		return nil, err
-	}
-	return c.refuseRebooter(found), nil
-}
-
 func (c *Case) refuseRebooter(found Pods) []cloud.Refusal {
 	if found.Rebooter == "" || !c.AsksRebooter() {
 		return nil

@@ -54,20 +54,6 @@ func (v poolView) pendingInGroup() []cloud.Refusal {
 		"wait until the provider has updated the group, or check the condition LaunchTemplateReady of "+v.template.String())}
 }
 
-// grouped reports whether a Machine belongs to an instance in a group.
-func (r *clusterAccess) grouped(m object) bool {
-	owner, of := m.controller(), m.reference(pathMachineInfrastructure...)
-	if owner == nil || owner.Kind != kindPool || r.groups.IsEmpty() {
-		return false
-	}
-	for _, kind := range machinePoolKinds {
-		if kind.grouped && kind.of.machine == of.Kind {
-			return true
-		}
-	}
-	return false
-}
-
 // preflight appends the obstacles in the group.
 func (r inGroups) preflight(ctx context.Context, v poolView, spec cloud.PreflightSpec, found []cloud.Refusal) ([]cloud.Refusal, error) {
 	spec.Pool, spec.RemovesBootstrap = v.group.ID, false

@@ -121,10 +121,6 @@ func (o object) maxSize() int64 {
 // paused reports whether Cluster API's controllers skip the object.
 func (o object) paused() bool { return o.is(annotationPaused) || o.truth("spec", "paused") }
 
-// conditionPaused is set by each controller of Cluster API first, with the observed generation, for paused and other
-// objects. Source: Cluster API v1.9 and later, util/paused.
-const conditionPaused = "Paused"
-
 // condition returns the condition of the type at a path; nil if absent.
 func (o object) condition(name string, path ...string) spec {
 	all, _, _ := unstructured.NestedSlice(o.Object, path...)
@@ -134,14 +130,6 @@ func (o object) condition(name string, path ...string) spec {
 		}
 	}
 	return nil
-}
-
-// pausedCondition returns the condition Paused; nil if absent. v1beta1 objects have such conditions under status.v1beta2.
-func (o object) pausedCondition() spec {
-	if o.v1beta1() {
-		return o.condition(conditionPaused, "status", "v1beta2", "conditions")
-	}
-	return o.condition(conditionPaused, "status", "conditions")
 }
 
 // reference is a reference to an object in the same namespace.
