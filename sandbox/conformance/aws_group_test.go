@@ -17,7 +17,6 @@ import (
 
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/testing/cloudtest"
-	"github.com/kamino-dev/kamino/sandbox/fault"
 )
 
 const awsGroup = "workers"
