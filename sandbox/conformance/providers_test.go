@@ -9,7 +9,6 @@ import (
 	provider "github.com/kamino-dev/kamino/internal/cloud/azure"
 	"github.com/kamino-dev/kamino/internal/testing/cloudtest"
 	simulator "github.com/kamino-dev/kamino/sandbox/azure"
-	"github.com/kamino-dev/kamino/sandbox/fault"
 )
 
 // partialConfig returns the configuration of a process with only one half of the provider.
