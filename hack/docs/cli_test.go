@@ -84,7 +84,7 @@ func flagsOf(c *cobra.Command, but ...string) []*pflag.Flag {
 
 // TestSettingsOfCommandPage: each flag of a capture that is a setting has a row with the path and the default of the setting.
 func TestSettingsOfCommandPage(t *testing.T) {
-	paths := map[string]string{"custom-data": "recipe.customDataFrom", "pioneer": "pioneer.node"}
+	paths := map[string]string{"custom-data": "recipe.customDataFrom", "pioneer": "pioneer"}
 	for _, match := range regexp.MustCompile(`\{"([a-z-]+)", "([\w.]+)", `).FindAllStringSubmatch(page(t, "../internal/cli/capture.go"), -1) {
 		paths[match[1]] = match[2]
 	}

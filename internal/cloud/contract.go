@@ -130,8 +130,8 @@ type TrialBuilder interface {
 	// Trial returns the state of a trial. A trial that never began, or whose pool is deleted, is Absent without error.
 	Trial(ctx context.Context, spec TrialSpec) (Trial, error)
 
-	// Trials returns the unfinished trials in the places of the pools, also of pools that are gone, from the cloud's own records, because the process that began a
-	// trial may be gone. Each spec is complete for reading and ending the trial, except RemoveBootstrap and
+	// Trials returns the unfinished trials in the places of the pools, also of pools that are gone. It reads the cloud's own
+	// records, because the process that began a trial may be gone. Each spec is complete for reading and ending the trial, except RemoveBootstrap and
 	// other tags than those of OwnerTags. Trials changes nothing.
 	Trials(ctx context.Context, pools ...PoolID) ([]TrialSpec, error)
 

@@ -29,6 +29,9 @@ func TestOf(t *testing.T) {
 		"bootstrap with unverified copies":       {profile: v1alpha1.ProfileBootstrap, canCopy: true, onRequest: true, want: copies, why: "credential"},
 		"eks":                                    {profile: v1alpha1.ProfileEKS, canCopy: true, want: copies, why: "can copy"},
 		"a cloud that powers off nothing":        {never: true, want: copies, why: "powers off"},
+		"a cloud that powers off nothing, named": {donor: v1alpha1.DonorSettings{Method: inPlace}, never: true, want: inPlace},
+		"eks with unverified copies":             {profile: v1alpha1.ProfileEKS, canCopy: true, onRequest: true, want: inPlace, why: "unverified"},
+		"bootstrap named in place":               {donor: v1alpha1.DonorSettings{Method: inPlace}, profile: v1alpha1.ProfileBootstrap, canCopy: true, want: inPlace},
 		"a workshop where there are none":        {donor: v1alpha1.DonorSettings{WorkshopType: "m7i.large"}, want: copies, why: "workshopType"},
 		"no freeze where there are none":         {donor: v1alpha1.DonorSettings{Freeze: v1alpha1.FreezeNever}, want: copies, why: "freeze"},
 	} {
