@@ -482,6 +482,44 @@ func TestManifestsAreRefused(t *testing.T) {
 	}
 }
 
+// TestReplacementsAreRefused: the chart waits for captures that only an earlier version can end. Without the definitions, as before a
+// first installation, there are none, and a lookup would fail.
+func TestReplacementsAreRefused(t *testing.T) {
+	held := map[string]any{"uid": "u", "reservation": map[string]any{"replacement": map[string]any{"growFirst": true}}}
+	donor := map[string]any{"nodeName": "n", "providerID": "azure:///n"}
+	for name, c := range map[string]struct {
+		donor, record any
+		phase         string
+		refused       bool
+	}{
+		"its donor is replaced": {donor, held, "Draining", true},
+		"its pool grows":        {nil, map[string]any{"uid": "u"}, "Growing", true},
+		"its donor returns":     {donor, map[string]any{"uid": "u", "reservation": map[string]any{"uid": "u"}}, "Draining", false},
+		"not begun":             {donor, nil, "", false},
+		"failed":                {donor, held, "Failed", false},
+		"succeeded":             {nil, held, "Succeeded", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := map[string]any{"apiVersion": "kamino.dev/v1alpha1", "kind": "Prototype", "metadata": map[string]any{"name": "pool1-2026.03.14"},
+				"spec": map[string]any{"donor": c.donor}, "status": map[string]any{"phase": c.phase, "record": c.record}}
+			of := schema.GroupVersionResource{Group: "kamino.dev", Version: "v1alpha1", Resource: "prototypes"}
+			client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{of: "PrototypeList"},
+				&unstructured.Unstructured{Object: p})
+			chart, values := renderValues(t, Values{}, common.ReleaseOptions{IsUpgrade: true})
+			if _, err := engine.RenderWithClientProvider(chart, values, objectsOf{client}); err != nil {
+				t.Fatalf("a cluster without the definitions: %v", err)
+			}
+			known := common.DefaultCapabilities.Copy()
+			known.APIVersions = append(slices.Clone(known.APIVersions), "kamino.dev/v1alpha1/Prototype")
+			values["Capabilities"] = known
+			_, err := engine.RenderWithClientProvider(chart, values, objectsOf{client})
+			if c.refused != (err != nil) || c.refused && !strings.Contains(err.Error(), "prototype pool1-2026.03.14 (phase "+c.phase+")") {
+				t.Errorf("%v, want a refusal: %t", err, c.refused)
+			}
+		})
+	}
+}
+
 // renderValues loads the chart, and returns all values for its templates.
 func renderValues(t *testing.T, values Values, options common.ReleaseOptions) (*chartv2.Chart, common.Values) {
 	t.Helper()

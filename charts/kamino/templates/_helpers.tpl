@@ -63,14 +63,17 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- end }}
 {{- end -}}
 
-{{/* Refuses an upgrade while a capture of an earlier version replaces its donor by another node, or has grown a pool. */}}
+{{/* Refuses an upgrade while a capture of an earlier version replaces its donor by another node, or has grown a pool. lookup
+     fails for a kind that the cluster does not know, as before a first installation. */}}
 {{- define "kamino.refuseReplacement" -}}
+{{- if .Capabilities.APIVersions.Has "kamino.dev/v1alpha1/Prototype" }}
 {{- range (lookup "kamino.dev/v1alpha1" "Prototype" "" "").items }}
 {{- $status := .status | default dict }}
 {{- $record := $status.record | default dict }}
 {{- $held := hasKey ($record.reservation | default dict) "replacement" }}
 {{- if and (not (has $status.phase (list "Succeeded" "Failed"))) (or $held (and (not .spec.donor) $status.record)) }}
 {{- fail (printf "prototype %s (phase %s) of an earlier version replaces a node or grows a pool, which this version never does. Nothing was changed. Upgrade after the capture has ended: kubectl get prototypes" .metadata.name $status.phase) }}
+{{- end }}
 {{- end }}
 {{- end }}
 {{- end -}}
