@@ -31,9 +31,10 @@ The command creates a Prototype, the record of the capture. The command follows 
 recipe points at the new version, or the capture has failed. If a controller holds Kamino's Lease, the controller
 does the work. If not, this command takes the Lease and does the work with the same engine.
 
-Where the cloud can copy a disk in use (AWS), the node stays in service: no cordon, no eviction. Kamino copies its disk
-while it runs, and cleans the copy on a workshop, an instance outside the pool that is removed afterwards. Elsewhere,
-and with --method InPlace, Kamino drains the node, cleans its disk, and powers the node off for the copy.
+By copy, the node stays in service: no cordon, no eviction. Kamino copies its disk while it runs, and cleans the copy on
+a workshop, an instance outside the pool that is removed afterwards. In place, Kamino drains the node, cleans its disk,
+powers the node off for the copy, and returns it. Kamino copies on AWS, with Cluster API, and nodes that join with a
+credential of their own (kubeadm). AKS Engine's nodes are captured in place. --method names the other way.
 
 Interrupting the command loses nothing: run the same command again, or let a controller continue. "kamino cancel"
 stops the capture. A drained node returns to service then.
@@ -93,7 +94,7 @@ func (c *captureFlags) bind(flags *pflag.FlagSet) {
 	flags.StringVar(&c.profile, "profile", "", "how nodes get their credentials: static, eks or bootstrap (default: detected from the way the node joined)")
 	flags.StringVar(&c.method, "method", "",
 		"how the disk becomes an image: Copy, while the node stays in service, or InPlace, which drains the node "+
-			"(default: Copy if the cloud can copy a disk in use)")
+			"(default: Copy, except for nodes of AKS Engine)")
 	flags.BoolVar(&c.force, "force", false,
 		"also evict pods without a controller; after settings.drain.timeout, delete remaining pods despite their disruption budgets")
 	flags.StringVar(&c.trial, "trial", "", "where a trial node boots from the new version before the pool uses the version: Apart or Off (default: Apart)")

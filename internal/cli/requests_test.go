@@ -65,7 +65,8 @@ func TestReadsOfAVerb(t *testing.T) {
 	}))
 	t.Cleanup(counting.Close)
 	for verb, want := range map[string]map[string]int{
-		"status": {"nodes": 1, "prototypes": 1, "nodeorders": 1, "pods": 1, "leases": 2, "kube-system": 1, "prototypepolicies": 1, "kamino-controller": 1},
+		// The second list of nodes has a selector: those of trials.
+		"status": {"nodes": 2, "prototypes": 1, "nodeorders": 1, "pods": 1, "leases": 2, "kube-system": 1, "prototypepolicies": 1, "kamino-controller": 1},
 		// Half of the pools have candidates without pods: the plan looks at the first candidate of each pool. The other
 		// half has a version and a young node per pool: the plan reads Leases of kubelets one by one, then lists the
 		// Leases.

@@ -30,8 +30,7 @@ func newReturnNodeCommand(f *Factory, o *Options) *cobra.Command {
 		Long: `Return a reserved node to service after its capture was lost. Kamino starts the instance if the instance is stopped, and
 reboots the instance if its disk was ordered to be generalized. Kamino then deletes the snapshot and the pod of the
 capture, restores scale-in protection, annotations and schedulability, and finally deletes the reservation. The
-output shows the state of the node. A node whose join credential is already deleted cannot rejoin the cluster:
-Kamino deletes its Node and its instance instead.
+output shows the state of the node.
 
 With --leftovers, the command deletes snapshots, pods and NodeOrders of captures that no longer exist, and returns no
 node. Run "kamino reservations" first to list the leftovers.

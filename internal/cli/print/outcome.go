@@ -52,6 +52,9 @@ func frozenClause(p *v1alpha1.Prototype) string {
 	if frozen == "" {
 		return ""
 	}
+	if !p.Spec.StaysInService() {
+		return fmt.Sprintf(" (frozen for %s)", frozen)
+	}
 	return fmt.Sprintf(" (frozen for %s, out of service for 0s)", frozen)
 }
 

@@ -17,7 +17,7 @@ func TestEndOfDonor(t *testing.T) {
 	gone := metav1.NewMicroTime(taken.Add(5 * time.Minute))
 	for state, want := range map[v1alpha1.DonorState]string{
 		v1alpha1.DonorReady:   "Node worker-3 was out of service for 5m00s; the whole capture took 0s.\n",
-		v1alpha1.DonorRemoved: "Node worker-3 was removed 5m00s after the drain and is replaced; the whole capture took 0s.\n",
+		v1alpha1.DonorRemoved: "Node worker-3 was removed 5m00s after the drain; the whole capture took 0s.\n",
 	} {
 		p := &v1alpha1.Prototype{}
 		p.Spec.Donor.NodeName = "worker-3"
