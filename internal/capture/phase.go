@@ -59,9 +59,12 @@ func copyPhase(w *pass, d plan.Decision) v1alpha1.Phase {
 // copySteps are decisions of other phases that belong to the copy of a disk in use.
 var copySteps = []plan.Decision{{Do: plan.DeletePod}, {Do: plan.Wait, Why: plan.ForSnapshot}}
 
-// endsPhase reports whether the decision is the end of the previous phase.
+// phaseless are waits that belong to the phase before.
+var phaseless = []plan.Reason{plan.ForDeletion, plan.ForVolume, plan.ForCloud}
+
+// endsPhase reports whether the decision belongs to the previous phase, as its end.
 func endsPhase(w *pass, d plan.Decision) bool {
-	return d.Do == plan.Wait && d.Why == plan.ForDeletion || d.Do == plan.DeleteOrder || d.Do == plan.DeletePod && w.facts.Donor.Patch == plan.PatchUnderWay
+	return d.Do == plan.Wait && slices.Contains(phaseless, d.Why) || d.Do == plan.DeleteOrder || d.Do == plan.Serve || d.Do == plan.DeletePod && w.facts.Donor.Patch == plan.PatchUnderWay
 }
 
 // waitPhase is the phase of a wait. A snapshot that is pending after the donor's release belongs to the publication.

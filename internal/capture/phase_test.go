@@ -28,6 +28,29 @@ func TestEveryActionIsKnown(t *testing.T) {
 	}
 }
 
+// TestEveryDecisionHasAPhase, because the API server refuses a status without one, and the capture could not go on.
+func TestEveryDecisionHasAPhase(t *testing.T) {
+	var all []plan.Decision
+	for _, a := range plan.Actions {
+		if a != plan.Wait {
+			all = append(all, plan.Decision{Do: a})
+		}
+	}
+	for why := range waits {
+		all = append(all, plan.Decision{Do: plan.Wait, Why: why})
+	}
+	for _, d := range all {
+		for _, copies := range []bool{false, true} {
+			w := &pass{p: &v1alpha1.Prototype{Status: v1alpha1.PrototypeStatus{Phase: v1alpha1.PhaseCopying}}}
+			w.facts.Copy.Wanted, w.facts.Hold.Recorded = copies, true
+			w.facts.Failed = d.Do == plan.Fail || d.Do == plan.DeleteImage || d.Do == plan.Close
+			if got := phaseOf(w, d); !slices.Contains(v1alpha1.Phases(), got) {
+				t.Errorf("%+v, by copy %t: phase %q", d, copies, got)
+			}
+		}
+	}
+}
+
 // TestEveryWaitIsDescribed, because a wait without a text shows an empty progress.
 func TestEveryWaitIsDescribed(t *testing.T) {
 	reasons := slices.Collect(maps.Keys(waits))
