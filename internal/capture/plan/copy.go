@@ -100,7 +100,7 @@ func checkHeld(f Facts) Decision {
 	switch {
 	case (f.Donor.Node == NodeGone || f.Donor.Power == InstanceGone) && !f.hasRawCopy():
 		return fail(DonorGone)
-	case f.Hold.Lock == Overwritten:
+	case !f.Hold.Overdue && f.Hold.Lock == Overwritten:
 		return do(Relock)
 	case f.Hold.Lock != Ours && !f.hasRawCopy():
 		return fail(ReservationLost) // another client may change the donor now

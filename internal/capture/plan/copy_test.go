@@ -678,3 +678,19 @@ func TestActionsOfCopy(t *testing.T) {
 		}
 	}
 }
+
+// TestARelockEnds: a client that writes over the reservation of a pioneer again and again does not keep the copy, with its secrets,
+// beyond the deadline.
+func TestARelockEnds(t *testing.T) {
+	f := Facts{
+		Donor: DonorFacts{Node: NodeReady, Power: On, Patch: PatchDone}, Hold: HoldFacts{Recorded: true, Lock: Overwritten},
+		Copy: CopyFacts{Wanted: true, Accepted: true, Raw: Pending, Workshop: WorkshopReady},
+	}
+	if d := Next(f); d != do(Relock) {
+		t.Errorf("before the deadline: %s", d)
+	}
+	f.Hold.Overdue = true
+	if d := Next(f); d != fail(DeadlineExceeded) {
+		t.Errorf("after the deadline: %s", d)
+	}
+}

@@ -64,13 +64,14 @@ func checkHold(f Facts) Decision {
 
 // patch continues the patch of a pioneer.
 func patch(f Facts) Decision {
-	switch {
-	case f.Donor.Patch == PatchUnderWay:
+	switch f.Donor.Patch {
+	case PatchUnderWay:
 		return do(PatchDonor)
-	case f.Donor.Patch == PatchFailed:
+	case PatchFailed:
 		return fail(DonorNotPatched)
-	case f.Donor.Patch == PatchCurrent:
+	case PatchCurrent:
 		return fail(NothingToPatch)
+	case NoPatch, PatchWanted, PatchDone:
 	}
 	return onward
 }
