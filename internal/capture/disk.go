@@ -59,7 +59,7 @@ func (d pods) compare(ctx context.Context, w *pass, spec *corev1.PodSpec) error 
 		addSummaryKey(w.p, spec)
 		return d.deleteOnlyPod(ctx, w)
 	}
-	if w.preflight.admission == nil { // an added donor is inspected without a preflight
+	if w.preflight.admission == nil {
 		w.preflight.admission = &admission.Case{}
 		d.preflight.surroundings(ctx, w, w.preflight.admission)
 	}

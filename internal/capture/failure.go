@@ -70,8 +70,8 @@ func copyFailureMessage(w *pass, why plan.Reason) string {
 		return fmt.Sprintf("node %s did not become quiet: %s. %s. Capture the node when the installation or the pull has ended, or capture another node",
 			n, momentMessage(w), changed(w))
 	case plan.QuiesceNotDone:
-		return fmt.Sprintf("the disk of node %s could not be copied while the node serves: %s. %s. Set settings.donor.method: InPlace, or capture another node",
-			n, momentMessage(w), changed(w))
+		return fmt.Sprintf("the disk of node %s could not be copied while the node serves: %s. %s. Capture another node%s",
+			n, momentMessage(w), changed(w), orInPlace(w))
 	case plan.WorkshopNotJoined:
 		return fmt.Sprintf("the workshop of pool %s was not Ready within %s, so node %s was not copied: %s. New nodes of the pool may have the same trouble: find the cause, then %s",
 			pool, workshopLimit, n, w.copy.late, retryRemedy(w))
@@ -82,8 +82,8 @@ func copyFailureMessage(w *pass, why plan.Reason) string {
 		return fmt.Sprintf("the workshop of pool %s may have restarted from the copy of node %s, which was attached: %s. Kamino discards both and publishes nothing. Let nothing "+
 			"reboot a workshop (%s), then %s", pool, n, w.copy.late, page.Kured, retryRemedy(w))
 	case plan.CopyUnusable:
-		return fmt.Sprintf("no usable copy of the disk of node %s was made in %d attempts: %s. Capture the node when no packages are installed there, or set settings.donor.method: InPlace",
-			n, w.copyRecord().Try, orNothing(copyTrouble(w)))
+		return fmt.Sprintf("no usable copy of the disk of node %s was made in %d attempts: %s. Capture the node when no packages are installed there%s",
+			n, w.copyRecord().Try, orNothing(copyTrouble(w)), orInPlace(w))
 	case plan.DeadlineExceeded:
 		if servesForPatch(w) {
 			return fmt.Sprintf("the patch of node %s could not begin within %s, because another node was out of service; the node serves. Find the cause, then %s",
@@ -104,6 +104,14 @@ func copyFailureMessage(w *pass, why plan.Reason) string {
 			n, retryRemedy(w))
 	}
 	return ""
+}
+
+// orInPlace is the remedy of the other method; empty for a node that is only copied.
+func orInPlace(w *pass) string {
+	if !w.p.Spec.Settings.Profile().Traits().DonorMayReturn {
+		return ""
+	}
+	return ", or set settings.donor.method: InPlace"
 }
 
 // changed is what a failed copy leaves on its donor.

@@ -31,7 +31,7 @@ const (
 	RulesInvalid      = "RulesInvalid"
 	// OtherRebooter: another tool reboots the node of a pioneer.
 	OtherRebooter = "OtherRebooter"
-	// BootstrapTokenExpired: no node could join as the replacement of the donor.
+	// BootstrapTokenExpired: no new node of the pool, and no workshop, could join.
 	BootstrapTokenExpired = "BootstrapTokenExpired"
 )
 
