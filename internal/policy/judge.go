@@ -100,7 +100,7 @@ func (d *Decider) decidePool(ctx context.Context, r *rules, pool PoolRef, protot
 	if r.invalid == nil && !r.spec.Suspend && subject.InFlight == "" {
 		o.Look, err = d.ask(ctx, r, subject, o, now)
 	}
-	o.Choice = selection.Choose(withLook(subject, o.Look, now), r.choice, now)
+	o.Choice = selection.Choose(withLook(subject, o.Look, o.Settings.CopiesDonor(), now), r.choice, now)
 	o.report(prototypes, subject)
 	o.replaced = d.replaced(subject.Nodes)
 	d.judgePioneer(o, r, prototypes, err != nil || subject.InFlight != "", now)
@@ -147,12 +147,12 @@ func (d *Decider) subject(pool PoolRef, prototypes []v1alpha1.Prototype, now tim
 	return subject
 }
 
-// withLook adds the cloud's facts.
-func withLook(subject selection.PoolState, look PoolLook, now time.Time) selection.PoolState {
+// withLook adds the cloud's facts. A donor whose disk is copied is never stopped, also a pioneer.
+func withLook(subject selection.PoolState, look PoolLook, copies bool, now time.Time) selection.PoolState {
 	if !look.Known() {
 		return subject
 	}
-	subject.Version, subject.BuiltAt, subject.Refusals = look.Pool.Recipe.Version, builtAt(look), cloud.RefusalsFor(subject.InService, look.Pool.Refusals)
+	subject.Version, subject.BuiltAt, subject.Refusals = look.Pool.Recipe.Version, builtAt(look), cloud.RefusalsFor(copies, look.Pool.Refusals)
 	if current := currentImage(look); current != nil {
 		subject.Level = current.Tags[cloud.TagPatchLevel]
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/policy"
 	"github.com/kamino-dev/kamino/internal/pool/bootstrapkind"
 	"github.com/kamino-dev/kamino/internal/selection"
@@ -94,6 +95,35 @@ func TestTheOnlyNodeOfAPoolIsCopied(t *testing.T) {
 		}
 		if status := s.poolStatus("all", "pool1"); !canCopy && (len(captured) > 0 || status.Refusals[0].Reason != selection.OnlyReadyNode) {
 			t.Errorf("in place: %v, %+v", captured, status)
+		}
+	}
+}
+
+// unstoppableCloud has pools whose instances may not come back after a stop, as spot instances.
+type unstoppableCloud struct{ policy.PoolReader }
+
+func (c unstoppableCloud) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error) {
+	pool, err := c.PoolReader.Pool(ctx, id)
+	pool.Refusals = append(pool.Refusals, cloud.Refuse(cloud.StopTerminates, "the instances are spot", "leave the pool out"))
+	return pool, err
+}
+
+// TestACopiedPioneerIsNotStopped: what is against a stop is not against a pioneer that is copied.
+func TestACopiedPioneerIsNotStopped(t *testing.T) {
+	for _, canCopy := range []bool{true, false} {
+		s := newTestEnv(t)
+		if canCopy {
+			s.copies()
+		}
+		s.decider.PoolCache = policy.NewPoolCache(unstoppableCloud{s.calls}, s.clock.Now)
+		s.pool("pool1", 2, 0)
+		s.policy("all", func(p *v1alpha1.PrototypePolicySpec) { p.Pioneer = &v1alpha1.PolicyPioneerSettings{} })
+		plans, err := s.decider.Plan(s.Context(), []v1alpha1.PrototypePolicy{*s.status("all")}, nil)
+		if err != nil || len(plans.Pools) != 1 {
+			t.Fatalf("%+v, %v", plans, err)
+		}
+		if says := plans.Pools[0].Choice.Message; strings.Contains(says, "spot") == canCopy {
+			t.Errorf("copies: %t, %s", canCopy, says)
 		}
 	}
 }
