@@ -7,6 +7,7 @@ import (
 	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	kubetesting "k8s.io/client-go/testing"
@@ -23,21 +24,40 @@ func TestPermissionsOfMethods(t *testing.T) {
 		p.Settings.Donor = v1alpha1.DonorSettings{Method: v1alpha1.MethodInPlace}
 	})
 	for name, test := range map[string]struct {
-		noCopy bool
-		policy *v1alpha1.PrototypePolicy
-		copies bool
+		noCopy, onRequest, bootstraps bool
+		policy                        *v1alpha1.PrototypePolicy
+		copies                        bool
 	}{
 		"without a policy":          {copies: true},
 		"a cloud without copies":    {noCopy: true},
 		"a policy in place":         {policy: &inPlace},
 		"a policy for another pool": {policy: new(policyOfPool(func(p *v1alpha1.PrototypePolicySpec) { p.Pools.Names = []string{"other"} })), copies: true},
-		"a policy without a method": {policy: new(policyOfPool(func(p *v1alpha1.PrototypePolicySpec) { p.Settings = v1alpha1.Settings{} })), copies: true},
+		// A pool of the cloud is captured in place unless its nodes join with their own credential.
+		"copies on request":                       {onRequest: true},
+		"copies on request, with own credentials": {onRequest: true, bootstraps: true, copies: true},
+		"a policy without a method":               {policy: new(policyOfPool(func(p *v1alpha1.PrototypePolicySpec) { p.Settings = v1alpha1.Settings{} })), copies: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, memoryCloud, _ := newDoctorOf(t, memory.PoolSpec{}, memory.Config{Now: func() time.Time { return now }, NoCopy: test.noCopy})
 			if test.policy != nil {
 				d.Policies = func(context.Context) ([]v1alpha1.PrototypePolicy, error) {
 					return []v1alpha1.PrototypePolicy{*test.policy}, nil
+				}
+			}
+			if test.onRequest {
+				d.Cloud = onRequest{d.Cloud}
+			}
+			if test.bootstraps {
+				for _, name := range []string{"a", "b"} {
+					n, err := d.Kube.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
+					if err != nil {
+						t.Fatal(err)
+					}
+					delete(n.Labels, "kubernetes.azure.com/role")
+					n.Annotations["kubeadm.alpha.kubernetes.io/cri-socket"] = "unix:///run/containerd/containerd.sock"
+					if _, err := d.Kube.CoreV1().Nodes().Update(t.Context(), n, metav1.UpdateOptions{}); err != nil {
+						t.Fatal(err)
+					}
 				}
 			}
 			says := ""
@@ -60,6 +80,11 @@ func TestPermissionsOfMethods(t *testing.T) {
 		})
 	}
 }
+
+// onRequest is a cloud where captures by copy are unverified.
+type onRequest struct{ Cloud }
+
+func (onRequest) CopiesOnRequest() bool { return true }
 
 // TestWordToAPodIsAsked: a capture by copy patches NodeOrders.
 func TestWordToAPodIsAsked(t *testing.T) {

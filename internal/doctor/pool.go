@@ -28,6 +28,8 @@ type poolView struct {
 	reported map[string]bool
 	// fine: there is no obstacle to a capture.
 	fine bool
+	// joins is the profile of a likely donor; empty if unknown.
+	joins v1alpha1.Profile
 	// bootstrap is the way in which the captured node joined; the zero Answer if no capture was judged.
 	bootstrap bootstrapkind.Answer
 }
@@ -36,8 +38,15 @@ type poolView struct {
 func (c *observed) view(ctx context.Context, id cloud.PoolID) (*poolView, error) {
 	p := &poolView{observed: c, members: c.pools[id], id: id, reported: map[string]bool{}, fine: true}
 	var err error
-	p.pool, err = c.Cloud.Pool(ctx, id)
-	return p, err
+	if p.pool, err = c.Cloud.Pool(ctx, id); err != nil {
+		return p, err
+	}
+	for _, of := range p.likely()[:min(len(p.donors), 1)] {
+		if how, err := p.join(ctx, p.preview(of)); err == nil { // the check of a capture reports errors
+			p.joins = how.Profile
+		}
+	}
+	return p, nil
 }
 
 // refuse returns the finding for a reason without a finding.
@@ -92,8 +101,11 @@ func permissions(ctx context.Context, p *poolView) (found []Finding) {
 
 // uses reports whether captures of the pool use a method, by its policies or by default.
 func (p *poolView) uses(method v1alpha1.CaptureMethod) bool {
-	byDefault := capturemethod.In(p.Cloud, v1alpha1.Settings{}).Method == method
-	return p.any(func(s v1alpha1.Settings) bool { return capturemethod.In(p.Cloud, s).Method == method }, byDefault)
+	is := func(s v1alpha1.Settings) bool {
+		s.Generalize.Profile = cmp.Or(s.Generalize.Profile, p.joins)
+		return capturemethod.In(p.Cloud, s).Method == method
+	}
+	return p.any(is, is(v1alpha1.Settings{}))
 }
 
 // any reports whether one of the policies for the pool has matching settings. without is the answer for a pool without a policy.
