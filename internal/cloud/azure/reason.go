@@ -29,7 +29,7 @@ var refusalReasons = []cloud.Reason{
 	},
 	{
 		Name: cloud.DonorProtected,
-		Means: "a management lock on the instance, scale set, resource group or subscription prevents the deletion of a donor or a trial; " +
+		Means: "a management lock on the instance, scale set, resource group or subscription prevents the deletion of a trial or a workshop; " +
 			"checked only if the credential may list locks (`" + lockRead + "`)",
 		Remedy: "remove the lock, or choose a pool without a lock",
 	},
@@ -66,7 +66,7 @@ var refusalReasons = []cloud.Reason{
 	{
 		Name: cloud.NodesWouldBeReplaced,
 		Means: "a rolling upgrade would give the new image to running nodes, or the credential may not read rolling upgrades; " +
-			"found only at the write of a recipe or size",
+			"found only at the write of a recipe",
 		Remedy: "wait until the upgrade ends, or cancel the upgrade with `az vmss rolling-upgrade cancel`",
 	},
 	{
@@ -91,7 +91,7 @@ var refusalReasons = []cloud.Reason{
 	},
 	{
 		Name:   string(cloud.QuotaExceeded),
-		Means:  "the named quota has no room for a snapshot, definition or version, or for the additional node of a growth or trial",
+		Means:  "the named quota has no room for a snapshot, definition or version, or for the machine of a trial or workshop",
 		Remedy: "delete unused resources, or ask Azure for a larger quota",
 	},
 	{

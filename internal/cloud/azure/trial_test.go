@@ -86,7 +86,7 @@ func TestTrialCopiesScaleSet(t *testing.T) {
 		"location": "westus2", "zones": ["1", "2"], "plan": {"name": "p", "publisher": "q", "product": "r"},
 		"sku": {"name": "Standard_D2s_v5", "tier": "Standard", "capacity": 1},
 		"identity": {"type": "UserAssigned", "userAssignedIdentities": {"/ids/one": {}}},
-		"tags": {"cluster": "one", "kamino-prototype": "it", "kamino-uid": "uid", "kamino-trying": "uid-1"},
+		"tags": {"cluster": "one", "kamino-pool": "pool1", "kamino-prototype": "it", "kamino-uid": "uid", "kamino-trying": "uid-1"},
 		"properties": {
 			"orchestrationMode": "Uniform", "overprovision": false, "upgradePolicy": {"mode": "Manual"},
 			"singlePlacementGroup": false, "platformFaultDomainCount": 5, "zoneBalance": true,

@@ -12,7 +12,7 @@ import (
 // attached later, because a machine that boots with two roots of the same labels and UUIDs may boot the other.
 
 var ofWorkshop = apartKind{noun: "workshop", op: "build the workshop of", prefix: "kamino-workshop-", host: "kw", mark: "kamino-workshop-name",
-	feature: cloud.ForCopy, without: "capture the node in place (settings.donor.method: InPlace)"}
+	feature: cloud.ForCopy, without: "capture the node in place, if it can return (settings.donor.method: InPlace)"}
 
 func workshopOf(spec cloud.WorkshopSpec) (apartRef, error) {
 	pool, err := parsePool(spec.Pool)
