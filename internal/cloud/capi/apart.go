@@ -25,7 +25,7 @@ const opEnd = "end"
 type use struct {
 	// noun is "trial" or "workshop".
 	noun string
-	// op begins the errors, feature is that of the rights, and instead is a remedy without such a Machine.
+	// op begins the errors, feature is that of the rights, and instead is another remedy, without such a Machine.
 	op, feature, instead string
 	// annotations of the Machine.
 	annotations map[string]string

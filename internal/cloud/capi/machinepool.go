@@ -266,7 +266,7 @@ func (v poolView) refuseSeparateMachine(of use) []cloud.Refusal {
 	if v.resource != machinePools || !known || v.missing {
 		return nil
 	}
-	remedy := of.instead + ", or remove the named fields"
+	remedy := "remove the named fields" + of.instead
 	_, without := kind.separateMachine(v.template)
 	found := refuse(len(without) > 0, nil, cloud.PoolNotCopyable, remedy, "a separate Machine for %s cannot have %s", v.template, strings.Join(without, ", "))
 	at := kind.location(v.template)

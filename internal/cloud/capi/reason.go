@@ -103,7 +103,7 @@ var reasonsOfMachinePools = []cloud.Reason{
 	},
 	{
 		Name: cloud.PoolNotCopyable, Means: "the separate Machine of a trial or workshop would differ from the machine pool's machines; the message names the fields",
-		Remedy: "disable trials and capture in place, or remove the named fields",
+		Remedy: "remove the named fields, or for trials disable trials",
 	},
 }
 

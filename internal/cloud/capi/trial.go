@@ -9,7 +9,7 @@ import (
 // A trial is a separate Machine with another image than the pool's.
 
 // trials is the use of the Machines of trials.
-var trials = use{noun: "trial", op: "try a version of", feature: cloud.ForTrialApart, instead: "disable trials"}
+var trials = use{noun: "trial", op: "try a version of", feature: cloud.ForTrialApart, instead: ", or disable trials"}
 
 // PreflightTrial implements cloud.PoolProvider.
 func (r *PoolProvider) PreflightTrial(ctx context.Context, spec cloud.TrialSpec) ([]cloud.Refusal, error) {

@@ -19,7 +19,7 @@ const (
 
 // workshops is the use of the Machines of workshops. A workshop runs no pods of users. A pod that slipped in and may not be
 // evicted must not keep the workshop.
-var workshops = use{noun: "workshop", op: "build a workshop for", feature: cloud.ForCopy, instead: "capture the node in place",
+var workshops = use{noun: "workshop", op: "build a workshop for", feature: cloud.ForCopy,
 	annotations: map[string]string{annotationNoDrain: "", annotationNoDetach: ""}}
 
 // workshopBuilder implements cloud.WorkshopBuilder.
