@@ -157,9 +157,7 @@ type Recipes interface {
 	Pool(ctx context.Context, id PoolID) (Pool, error)
 
 	// PreflightRecipe returns every obstacle in the pool and its recipe to a capture: a wrong kind of pool, a policy
-	// that rolls changes out, a missing permission. For a capture that removes its instance, PreflightRecipe also
-	// checks permissions and locks. For a capture that grows the pool, PreflightRecipe also checks maximum size and
-	// quota.
+	// that rolls changes out, a missing permission.
 	PreflightRecipe(ctx context.Context, spec PreflightSpec) ([]Refusal, error)
 
 	// RecipeChange is as in Versions, for an image that need not exist yet.

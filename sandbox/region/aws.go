@@ -61,7 +61,7 @@ const (
 // NewAWS opens AWS on the state in the directory.
 func NewAWS(c Config, o AWSOptions) (*AWS, error) {
 	account := c.Facts.AWS
-	policy, err := provider.Describe().Grant(false)
+	policy, err := provider.Policy(false)
 	if err != nil {
 		return nil, err
 	}

@@ -313,7 +313,7 @@ func tooManyDisks(ref copyRef, at instance, m types.Instance, why string) error 
 func refuseMarketplace(of string) cloud.Refusal {
 	return cloud.Refuse(cloud.DiskUnsupported,
 		fmt.Sprintf("%s has a disk with product codes of the AWS Marketplace, which EC2 attaches to no running instance", of),
-		"capture the node in place")
+		"capture the node in place, if it can return")
 }
 
 // EnsureDetached implements cloud.ImageProvider. It never forces: a forced detachment may lose writes of the guest.

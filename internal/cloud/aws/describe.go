@@ -46,7 +46,7 @@ func Describe() cloud.Description {
 			return cloud.DisksOf(disks), source, nil
 		},
 		Reasons: refusalReasons,
-		Grant:   policy,
+		Grant:   Policy,
 		Uses:    uses,
 		Classes: []string{classRead, classWrite},
 		Remedies: cloud.Remedies{

@@ -58,9 +58,9 @@ func ofEC2(kinds ...string) (arns []string) {
 	return arns
 }
 
-// policy returns the IAM policy for pools without tags, with or without captures in place. Users can leave out a feature: all
+// Policy returns the IAM policy for pools without tags, with or without captures in place. Users can leave out a feature: all
 // statements that begin with its name.
-func policy(inPlace bool) ([]byte, error) {
+func Policy(inPlace bool) ([]byte, error) {
 	granted := uses.Granted(inPlace)
 	var all []statement
 	for _, u := range granted {

@@ -77,7 +77,7 @@ func (p *ImageProvider) refusalsOfDonor(ctx context.Context, ref instance, m typ
 
 // refuseType returns the refusal of an instance type on which a guest cannot find the copy of a disk. See deviceOf.
 func (p *ImageProvider) refuseType(ctx context.Context, region string, kind types.InstanceType) ([]cloud.Refusal, error) {
-	const other = "set settings.donor.workshopType to a type on Nitro of the same architecture, for example m7i.large, or capture the node in place"
+	const other = "set settings.donor.workshopType to a type on Nitro of the same architecture, for example m7i.large, or capture the node in place, if it can return"
 	of := text("instance type " + string(kind))
 	out, err := p.ec2(region).DescribeInstanceTypes(ctx, &ec2.DescribeInstanceTypesInput{InstanceTypes: []types.InstanceType{kind}})
 	switch {

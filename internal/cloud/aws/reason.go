@@ -14,7 +14,7 @@ var refusalReasons = []cloud.Reason{
 	},
 	{
 		Name: cloud.DiskUnsupported, Means: "the donor's disk has product codes of the AWS Marketplace, and EC2 attaches no copy of it to a running workshop",
-		Remedy: "capture the node in place",
+		Remedy: "capture the node in place, if it can return",
 	},
 	{
 		Name: cloud.DonorProtected, Means: "the donor is protected from being stopped",
@@ -54,7 +54,7 @@ var refusalReasons = []cloud.Reason{
 	},
 	{
 		Name: cloud.PoolNotCopyable, Means: "the instance type of the workshop runs on Xen, where Kamino cannot find the copy of the disk",
-		Remedy: "set `settings.donor.workshopType` to a type on Nitro of the same architecture, or capture the node in place",
+		Remedy: "set `settings.donor.workshopType` to a type on Nitro of the same architecture, or capture the node in place, if it can return",
 	},
 	{
 		Name: cloud.PoolUnsupported, Means: "the group counts its capacity in weights, vCPUs or memory, but Kamino counts instances",

@@ -46,7 +46,7 @@ func (p workshopBuilder) PreflightWorkshop(ctx context.Context, spec cloud.Works
 	if err != nil {
 		return nil, err
 	}
-	if found := refuseBeside(ref, r, "capture the node in place"); len(found) > 0 {
+	if found := refuseBeside(ref, r, "capture the node in place, if it can return"); len(found) > 0 {
 		return found, nil
 	}
 	return p.launches.denied(ctx, "try to launch for", ref, launch(ref, r, likeNext(r, spec)), cloud.ForCopy)
@@ -86,7 +86,7 @@ func (p workshopBuilder) EnsureWorkshop(ctx context.Context, spec cloud.Workshop
 	if err != nil {
 		return cloud.Trial{}, err
 	}
-	if refusals := refuseBeside(ref, r, "capture the node in place"); len(refusals) > 0 {
+	if refusals := refuseBeside(ref, r, "capture the node in place, if it can return"); len(refusals) > 0 {
 		return cloud.Trial{}, refusals[0].Error(opWorkshop, ref.String())
 	}
 	return p.launches.ensure(ctx, opWorkshop, ref, r, likeNext(r, spec))
