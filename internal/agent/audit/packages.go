@@ -154,7 +154,7 @@ func (r *textReader) Read(b []byte) (int, error) {
 func rpmWhys(t *tree.Tree) ([]string, error) {
 	open := func(name string) (*os.File, error) { return t.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) }
 	if other := rpmdb.Other(open); other != "" {
-		return []string{fmt.Sprintf("rpm's database %s has a format that cannot be checked: capture the node in place", other)}, nil
+		return []string{fmt.Sprintf("rpm's database %s has a format that cannot be checked: capture the node in place, if it can return", other)}, nil
 	}
 	if p := rpmdb.Pending(open); p != "" {
 		return []string{

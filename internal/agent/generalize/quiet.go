@@ -61,7 +61,7 @@ func (r *Runner) RefuseQuiet(t *tree.Tree) error {
 		return nil
 	}
 	return NewRefused("the firmware of the machine has no UUID, so the donor would keep the masks of pioneer.quietNodes after its return. " +
-		"Set pioneer.quietNodes to false, or let the pool grow by the donor with --pioneer=Grow")
+		"Set pioneer.quietNodes to false, or settings.donor.method to Copy")
 }
 
 // hasPath reports whether one of the paths exists.

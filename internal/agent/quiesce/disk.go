@@ -12,7 +12,7 @@ import (
 )
 
 // inPlace is the remedy for a disk that is not copied while it runs.
-const inPlace = "capture the node in place"
+const inPlace = "capture the node in place, if it can return"
 
 // device is a block device with a file system, as sysfs shows it.
 type device struct {

@@ -112,7 +112,7 @@ func (s containerdStore) damage() (*Damage, error) {
 	}
 	d := &Damage{store: s, remove: removal{map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}}}
 	for _, l := range v.layers {
-		why := fmt.Sprintf("/%s has layers of the snapshotter %s, which this version of Kamino cannot check: capture the node in place",
+		why := fmt.Sprintf("/%s has layers of the snapshotter %s, which this version of Kamino cannot check: capture the node in place, if it can return",
 			s.index, l.snapshotter)
 		if !slices.Contains(checkedSnapshotters, l.snapshotter) && !slices.Contains(d.Fatal, why) {
 			d.Fatal = append(d.Fatal, why)
