@@ -86,8 +86,8 @@ type Settings struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.method) || self.method != 'InPlace' || !has(self.freeze) && !has(self.workshopType)",message="freeze and workshopType belong to the method Copy"
 type DonorSettings struct {
 	// Method defines how the disk of the donor becomes an image. Copy: the donor stays in service, and Kamino cleans a copy
-	// of its disk on another machine. InPlace: the donor is drained, cleaned and powered off. If a policy has no method,
-	// Kamino chooses Copy where the cloud can copy a disk in use, and writes the method into each Prototype. Default in a
+	// of its disk on another machine. InPlace: the donor is drained, cleaned and powered off, and returns. If a policy has no
+	// method, Kamino chooses Copy, except for nodes of AKS Engine, and writes the method into each Prototype. Default in a
 	// Prototype: InPlace.
 	// +optional
 	Method CaptureMethod `json:"method,omitempty"`

@@ -134,7 +134,7 @@ func whoHolds(n reservations.Node) string {
 	return n.Holder.String() + " is deleted or has ended"
 }
 
-// ReleasedBy says who releases a reserved node, or removes a node that cannot rejoin.
+// ReleasedBy says who releases a reserved node.
 func ReleasedBy(n reservations.Node, f Facts) string {
 	back := "kamino return-node"
 	switch {

@@ -64,7 +64,8 @@ var phaseless = []plan.Reason{plan.ForDeletion, plan.ForVolume, plan.ForCloud}
 
 // endsPhase reports whether the decision belongs to the previous phase, as its end.
 func endsPhase(w *pass, d plan.Decision) bool {
-	return d.Do == plan.Wait && slices.Contains(phaseless, d.Why) || d.Do == plan.DeleteOrder || d.Do == plan.Serve || d.Do == plan.DeletePod && w.facts.Donor.Patch == plan.PatchUnderWay
+	isWait := d.Do == plan.Wait && slices.Contains(phaseless, d.Why)
+	return isWait || d.Do == plan.DeleteOrder || d.Do == plan.Serve || d.Do == plan.DeletePod && w.facts.Donor.Patch == plan.PatchUnderWay
 }
 
 // waitPhase is the phase of a wait. A snapshot that is pending after the donor's release belongs to the publication.

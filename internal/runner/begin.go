@@ -43,8 +43,7 @@ func isGone(err error) bool {
 	return errors.Is(err, errNoNode) || errors.As(err, &left)
 }
 
-// captureOf returns the running capture of a node. The node may be gone: a donor that does not return leaves before its
-// capture ends.
+// captureOf returns the running capture of a node. The node may be gone.
 func captureOf(node string, all []v1alpha1.Prototype) *v1alpha1.Prototype {
 	for i := range all {
 		if p := &all[i]; p.Spec.Donor.NodeName == node && !p.Status.Terminal() {

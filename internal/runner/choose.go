@@ -12,8 +12,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/pool/membership"
 )
 
-// ChooseNode sets the node of a pioneer whose request names only the pool: the donor that a policy would choose. A pioneer
-// with node: Grow needs any Ready node of the pool. A running pioneer of the pool keeps its donor.
+// ChooseNode sets the node of a pioneer whose request names only the pool: the donor that a policy would choose. A
+// running pioneer of the pool keeps its donor.
 func (b *CaptureRequest) ChooseNode(ctx context.Context, pools *pool.Finder, name string) error {
 	decider, err := b.Decider(ctx)
 	if err != nil {

@@ -89,8 +89,8 @@ func (h *Reservations) LookWith(ctx context.Context, all []v1alpha1.Prototype, s
 	return seen, nil
 }
 
-// Release returns a node of a replacement or a lost capture to service, waits until the node is Ready, and returns its state. A
-// donor that does not return is removed. Without a Lease, only annotations and cordon go.
+// Release returns a node of a replacement or a lost capture to service, waits until the node is Ready, and returns its state.
+// Without a Lease, only annotations and cordon go.
 func (h *Reservations) Release(ctx context.Context, n reservations.Node) (v1alpha1.DonorState, error) {
 	var err error
 	switch n.State {

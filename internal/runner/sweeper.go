@@ -21,7 +21,7 @@ import (
 
 // sweeper returns the controller that cleans up after lost captures.
 func (k *Controller) sweeper(
-	engine *capture.Engine, nodes *nodecache.Nodes, cached client.Reader, atOnce func() int, recorder events.EventRecorder,
+	engine *capture.Engine, nodes *nodecache.Nodes, cached client.Reader, recorder events.EventRecorder,
 ) *sweep.Sweeper {
 	return &sweep.Sweeper{
 		Held:   func(ctx context.Context) ([]reservations.Node, []cloud.PoolID, error) { return k.reserved(ctx, nodes) },
@@ -30,8 +30,7 @@ func (k *Controller) sweeper(
 			all, err := k.Cluster.Prototypes(ctx)
 			return reservations.PoolsOf(all), err
 		},
-		Prototypes:    func(ctx context.Context) ([]types.UID, error) { return uidsOf(ctx, cached) },
-		MaxConcurrent: func() int { return max(k.MaxConcurrent, atOnce()) },
+		Prototypes: func(ctx context.Context) ([]types.UID, error) { return uidsOf(ctx, cached) },
 		Report: func(n reservations.Node, why string) {
 			reason := "ReservationUnconfirmed"
 			if n.InService {

@@ -1,7 +1,7 @@
 // Package sweep returns nodes without a living capture to service, and removes pods, snapshots and Leases of such captures.
 // The package reports nodes with a reservation that no Lease confirms, and leaves these nodes alone.
 //
-// The package decides only the time of a look, and the order in which donors are removed. The nodes come from the
+// The package decides only the time of a look. The nodes come from the
 // controller's cache. A look lists the generalize pods. The package asks the cloud for snapshots and trials at the start,
 // daily, and after a node or a capture is gone.
 package sweep
@@ -31,8 +31,6 @@ type Sweeper struct {
 	Sweep func(ctx context.Context, pools []cloud.PoolID) ([]reservations.Leftover, error)
 	// Places, if set, lists pools in the places where leftovers may be, without nodes too.
 	Places func(context.Context) ([]cloud.PoolID, error)
-	// MaxConcurrent is the number of nodes that may be out of service before the sweep begins a removal. Nil means 1.
-	MaxConcurrent func() int
 	// Report, if set, receives a node that the sweep leaves alone, once, with the reason.
 	Report func(n reservations.Node, why string)
 	// Every is the time between two looks. Default: 2 minutes. Deep is the time between two looks for snapshots. Default:
