@@ -212,7 +212,7 @@ var expected = map[string]words{
 		Since:    "11:00 UTC",
 		Title:    "Node node-1 is reserved, and no running capture releases it.",
 		Cause:    "The holder is prototype pool1-2026.03.08",
-		Next:     "the newer Kamino version releases the node",
+		Next:     "the Kamino version that reserved the node releases it",
 		NextAt:   "",
 		Command:  "kamino version",
 	},

@@ -88,7 +88,7 @@ func (l *list) reserved() {
 		}
 		switch {
 		case n.State == reservations.ByUnknown:
-			item.Next, item.Command = "the newer Kamino version releases the node", "kamino version"
+			item.Next, item.Command = "the Kamino version that reserved the node releases it", "kamino version"
 		case n.State == reservations.Orphaned && !n.InService && l.facts.Lease.Sweeps:
 			item.Next = "the controller returns the node within minutes"
 		}
@@ -151,7 +151,7 @@ func ReleasedBy(n reservations.Node, f Facts) string {
 	return map[reservations.State]string{
 		reservations.ByCapture:     "automatically",
 		reservations.ByReplacement: "run the rollback again, or " + back,
-		reservations.ByUnknown:     "a newer version of Kamino",
+		reservations.ByUnknown:     "another version of Kamino",
 		reservations.Orphaned:      back + ", or a controller",
 		reservations.Unreadable:    back,
 		reservations.Stripped:      back + ", unless you cordoned the node",

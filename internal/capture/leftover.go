@@ -25,8 +25,8 @@ import (
 
 // Leftovers lists objects without an active Prototype: pods, NodeOrders, Leases, Nodes of trials and workshops, and with pools also what
 // is in the cloud in the places of the pools. It belongs to this cluster, by its tag or its Prototype. A snapshot without the tag has the
-// name of a pool. A snapshot of a disk in use
-// is a leftover after the end in its tag in any case: the cloud may have shown it after its capture went on to another.
+// name of a pool. A snapshot of a disk in use is a leftover after the end in its tag in any case: the cloud may have shown it after its
+// capture went on to another.
 func (e *Engine) Leftovers(ctx context.Context, pools []cloud.PoolID) ([]reservations.Leftover, error) {
 	r := e.leftovers(pools)
 	lists := []func(context.Context) ([]reservations.Leftover, error){r.strayPods, r.strayOrders, r.strayLeases, r.strayNodes}

@@ -33,8 +33,8 @@ does the work. If not, this command takes the Lease and does the work with the s
 
 By copy, the node stays in service: no cordon, no eviction. Kamino copies its disk while it runs, and cleans the copy on
 a workshop, an instance outside the pool that is removed afterwards. In place, Kamino drains the node, cleans its disk,
-powers the node off for the copy, and returns it. Kamino copies on AWS, with Cluster API, and nodes that join with a
-credential of their own (kubeadm). AKS Engine's nodes are captured in place. --method names the other way.
+powers the node off for the copy, and returns it. Kamino captures nodes of AKS Engine in place, and all other nodes by
+copy. --method chooses the other way where both are possible.
 
 Interrupting the command loses nothing: run the same command again, or let a controller continue. "kamino cancel"
 stops the capture. A drained node returns to service then.

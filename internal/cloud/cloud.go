@@ -208,6 +208,8 @@ const (
 	TagOrder        = "kamino-order"       // the UID of the NodeOrder that a copy of a disk in use belongs to
 	// TagEndsAt is the time in RFC 3339 after which no capture needs a workshop, or a copy of a disk in use.
 	TagEndsAt = "kamino-ends-at"
+	// TagPool is the pool of a trial or workshop, on what is made for it. The pool may be gone.
+	TagPool = "kamino-pool"
 	// TagWorkshop is the name of a workshop, on its instance. Policies of clouds allow the attachment of disks by it.
 	TagWorkshop = "kamino-workshop-name"
 )

@@ -28,7 +28,7 @@ type Safe struct {
 // NewSafe writes to out.
 func NewSafe(out io.Writer) *Safe { return &Safe{out: out} }
 
-// On makes out a terminal of that width.
+// On sets the width of the terminal.
 func (s *Safe) On(width int) { s.width = width }
 
 // Write writes text, and replaces control characters and invalid bytes, except newlines and tabs.

@@ -116,7 +116,7 @@ func launch(ref besideRef, r recipe, like besideSpec) *ec2.RunInstancesInput {
 			tags[key] = sdk.ToString(t.Value)
 		}
 	}
-	own := map[string]string{ref.tag: ref.name, tagPool: string(ref.pool())}
+	own := map[string]string{ref.tag: ref.name, cloud.TagPool: string(ref.pool())}
 	if like.version != "" {
 		own[tagVersion] = like.version
 	}
@@ -245,7 +245,7 @@ func trialFrom(m types.Instance, one cloud.Instance) cloud.Trial {
 // instances returns the instances of a name: at most one, perhaps terminated.
 func (l launches) instances(ctx context.Context, ref besideRef) ([]types.Instance, error) {
 	return l.account.instancesWithTags(ctx, ref.region, ref, types.Filter{Name: sdk.String("tag:" + ref.tag), Values: []string{shorten(ref.name, maxTagValue)}},
-		types.Filter{Name: sdk.String("tag:" + tagPool), Values: []string{shorten(string(ref.pool()), maxTagValue)}},
+		types.Filter{Name: sdk.String("tag:" + cloud.TagPool), Values: []string{shorten(string(ref.pool()), maxTagValue)}},
 		types.Filter{Name: sdk.String("client-token"), Values: []string{ref.token()}})
 }
 
@@ -286,7 +286,7 @@ func (l launches) list(ctx context.Context, kind besideRef, pools []cloud.PoolID
 			return nil, err
 		}
 		for _, m := range all {
-			at, ok := groupIn(in, tagOf(m.Tags, tagPool), pools)
+			at, ok := groupIn(in, tagOf(m.Tags, cloud.TagPool), pools)
 			if !ok || stateOf(m) == types.InstanceStateNameTerminated {
 				continue
 			}

@@ -26,9 +26,8 @@ const (
 	tagBacks = "kamino-backs-images"
 	// tagRate on an image is the initialization rate of root volumes from the image, in MiB/s.
 	tagRate = "kamino-initialization-rate"
-	// tagTrial, as cloud.TagWorkshop, holds the name of an instance beside a group, and tagPool its group.
+	// tagTrial, as cloud.TagWorkshop, holds the name of an instance beside a group, and cloud.TagPool its group.
 	tagTrial = "kamino-trial-name"
-	tagPool  = "kamino-pool"
 	// tagEnding marks an instance beside a group that Kamino is ending. Without the tag a terminated instance is a lost instance.
 	tagEnding = "kamino-trial-ending"
 	// tagCopy is the name of a copy of a disk, and tagCopyOn the provider ID of its workshop.
@@ -38,7 +37,7 @@ const (
 
 // ownTags are the tags of this provider. All other tags come from callers.
 var ownTags = map[string]bool{tagSnapshot: true, tagMachine: true, tagBilling: true, tagFamily: true, tagVersion: true, tagName: true, tagBacks: true,
-	tagTrial: true, tagPool: true, tagEnding: true, tagRate: true, cloud.TagWorkshop: true, tagCopy: true, tagCopyOn: true}
+	tagTrial: true, cloud.TagPool: true, tagEnding: true, tagRate: true, cloud.TagWorkshop: true, tagCopy: true, tagCopyOn: true}
 
 // Limits of AWS. Sources: "Tag your Amazon EC2 resources"; RegisterImage, Name.
 const (

@@ -1,6 +1,7 @@
 package azure
 
 import (
+	"encoding/json"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -62,6 +63,20 @@ func TestRequestClasses(t *testing.T) {
 	} {
 		if got := classOf(method); got != want || !slices.Contains(Describe().Classes, got) {
 			t.Errorf("%s is a %s, want %s", method, got, want)
+		}
+	}
+}
+
+// TestRoleNamesEachActionOnce: actions of several purposes are in one role.
+func TestRoleNamesEachActionOnce(t *testing.T) {
+	for _, inPlace := range []bool{false, true} {
+		text, err := role(inPlace)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var of struct{ Actions []string }
+		if err := json.Unmarshal(text, &of); err != nil || len(of.Actions) < 10 || len(slices.Compact(slices.Clone(of.Actions))) != len(of.Actions) {
+			t.Errorf("%v, %v", of.Actions, err)
 		}
 	}
 }

@@ -238,7 +238,7 @@ func tagsOfTrial(t apartRef, model armcompute.VirtualMachineScaleSet) map[string
 		tags = map[string]*string{}
 	}
 	maps.Copy(tags, toTags(t.spec.Tags))
-	tags[t.mark], tags[poolTag] = to.Ptr(t.spec.Name), to.Ptr(t.name)
+	tags[t.mark], tags[cloud.TagPool] = to.Ptr(t.spec.Name), to.Ptr(t.name)
 	return tags
 }
 

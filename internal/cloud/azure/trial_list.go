@@ -48,15 +48,12 @@ func (p trials) eachApart(ctx context.Context, pools []cloud.PoolID, do func(mod
 	})
 }
 
-// poolTag names the pool of a trial or workshop, which may be gone.
-const poolTag = "kamino-pool"
-
 // apartIn returns the trial or workshop of a scale set, whose name is a digest of pool and caller's name.
 func apartIn(kind apartKind, model armcompute.VirtualMachineScaleSet, at scaleSet, pools []scaleSet) (apartRef, bool) {
 	at.name = strings.ToLower(value(model.Name))
 	name := tagIn(tagsOf(model.Tags), kind.mark)
 	own := at
-	own.name = strings.ToLower(tagIn(tagsOf(model.Tags), poolTag))
+	own.name = strings.ToLower(tagIn(tagsOf(model.Tags), cloud.TagPool))
 	for _, pool := range append(slices.Clone(pools), own) {
 		t := apartRef{versionRef: versionRef{scaleSet: pool}, apartKind: kind, spec: cloud.TrialSpec{ImageRef: cloud.ImageRef{Pool: pool.pool()}, Name: name}}
 		if name == "" || t.ownScaleSet() != at {

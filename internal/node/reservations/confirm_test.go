@@ -12,7 +12,7 @@ import (
 
 // TestTheLeaseIsBelieved: a reservation on the Node alone is unconfirmed, and the reservation of the Lease counts.
 func TestTheLeaseIsBelieved(t *testing.T) {
-	const removed = `{"kind":"Prototype","name":"p","uid":"u","generalizeBootID":"b","replacement":{"removing":true}}`
+	const ordered = `{"kind":"Prototype","name":"p","uid":"u","generalizeBootID":"b"}`
 	const kept = `{"kind":"Prototype","name":"p","uid":"u"}`
 	p := v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: "p", UID: "u"}
 	at := func(node string) []v1alpha1.Prototype {
@@ -28,19 +28,19 @@ func TestTheLeaseIsBelieved(t *testing.T) {
 		want        Node
 		none        bool
 	}{
-		"a donor, by the Node alone": {node: removed, want: Node{State: Unconfirmed, Holder: p}},
+		"a donor, by the Node alone": {node: ordered, want: Node{State: Unconfirmed, Holder: p}},
 		"a rebuild, by the Node alone": {node: `{"kind":"Replacement","name":"r","uid":"r"}`,
 			want: Node{State: Unconfirmed, Holder: v1alpha1.Holder{Kind: v1alpha1.HolderReplacement, Name: "r", UID: "r"}}},
 		"a kind of the future, likewise": {node: `{"kind":"Pioneer","name":"r","uid":"r"}`,
 			want: Node{State: Unconfirmed, Holder: v1alpha1.Holder{Kind: "Pioneer", Name: "r", UID: "r"}}},
-		"another holder's Lease":            {node: removed, lease: `{"kind":"Prototype","name":"q","uid":"v"}`, want: Node{State: Unconfirmed, Holder: p}},
-		"a capture that works elsewhere":    {node: removed, prototypes: elsewhere, want: Node{State: Unconfirmed, Holder: p}},
+		"another holder's Lease":            {node: ordered, lease: `{"kind":"Prototype","name":"q","uid":"v"}`, want: Node{State: Unconfirmed, Holder: p}},
+		"a capture that works elsewhere":    {node: ordered, prototypes: elsewhere, want: Node{State: Unconfirmed, Holder: p}},
 		"a capture that is reserving it":    {node: kept, prototypes: working, want: Node{State: ByCapture, Holder: p}},
 		"both":                              {node: kept, lease: kept, want: Node{State: Orphaned, Holder: p}},
-		"more on the Node than was allowed": {node: removed, lease: kept, want: Node{State: Orphaned, Holder: p}},
-		"less on the Node": {node: kept, lease: removed, cordoned: true,
+		"more on the Node than was allowed": {node: ordered, lease: kept, want: Node{State: Orphaned, Holder: p}},
+		"less on the Node": {node: kept, lease: ordered, cordoned: true,
 			want: Node{State: Orphaned, Holder: p, Ordered: true, Down: true, Cordoned: true}},
-		"one that takes pods": {node: kept, lease: removed,
+		"one that takes pods": {node: kept, lease: ordered,
 			want: Node{State: Orphaned, Holder: p, Ordered: true, Down: true, InService: true}},
 		"unreadable, with a Lease":   {node: "?", lease: kept, want: Node{State: Orphaned, Holder: p}},
 		"unreadable":                 {node: "?", want: Node{State: Unreadable}},

@@ -23,7 +23,8 @@ const (
 	ByCapture State = "capture"
 	// ByReplacement: a rebuild of nodes reserved the node. Whether the rebuild still runs is unknown.
 	ByReplacement State = "replacement"
-	// ByUnknown: a holder of a kind from a newer version of Kamino reserved the node.
+	// ByUnknown: only another version of Kamino can release the node: a newer one with holders of another kind, or an earlier one
+	// that replaces the node.
 	ByUnknown State = "unknown"
 	// Orphaned: the Prototype that reserved the node is deleted or has ended.
 	Orphaned State = "orphaned"
@@ -102,7 +103,7 @@ func (c Captures) Of(n *corev1.Node) (Node, bool) {
 		found.State = Unreadable
 		return found, true
 	}
-	found.State = c.stateOf(r.Holder)
+	found.State = c.stateOf(r)
 	found.Holder, found.Since = r.Holder, r.ReservedAt.Time
 	found.Ordered, found.Down = r.GeneralizeBootID != "", r.LeaveBoot() != ""
 	return found, true
@@ -125,14 +126,14 @@ func (c Captures) Confirm(n *corev1.Node, found Node, isHeld bool, lease *v1alph
 	bare.Holder, bare.Since = lease.Holder, lease.ReservedAt.Time
 	bare.Ordered, bare.Down = lease.GeneralizeBootID != "", lease.LeaveBoot() != ""
 	bare.InService = bare.Down && bare.Ready && !bare.Cordoned && n.Status.NodeInfo.BootID == lease.LeaveBoot()
-	bare.State = c.stateOf(lease.Holder)
+	bare.State = c.stateOf(lease)
 	return bare, true
 }
 
-// stateOf returns whether a holder will release its node.
-func (c Captures) stateOf(h v1alpha1.Holder) State {
-	switch {
-	case !h.Known():
+// stateOf returns whether the holder of a reservation will release its node.
+func (c Captures) stateOf(r *v1alpha1.Reservation) State {
+	switch h := r.Holder; {
+	case !h.Known(), r.Replaces():
 		return ByUnknown
 	case h.Is(v1alpha1.HolderReplacement):
 		return ByReplacement

@@ -55,13 +55,13 @@ func TestReservationFields(t *testing.T) {
 			Node{State: Orphaned, Holder: v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: "p", UID: "u"}, Since: at(since), Ordered: true, Down: true}},
 		"by the Node": {`{"kind":"Replacement","name":"r","uid":"w","reservedAt":"` + since + `"}`, []v1alpha1.Prototype{},
 			Node{State: ByReplacement, Holder: v1alpha1.Holder{Kind: v1alpha1.HolderReplacement, Name: "r", UID: "w"}, Since: at(since)}},
-		"one that does not return, touched": {`{"kind":"Prototype","name":"p","uid":"u","reservedAt":"` + since +
+		"replaced by an earlier version, touched": {`{"kind":"Prototype","name":"p","uid":"u","reservedAt":"` + since +
 			`","generalizeBootID":"b","replacement":{}}`, nil,
-			Node{State: Orphaned, Holder: v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: "p", UID: "u"}, Since: at(since), Ordered: true,
+			Node{State: ByUnknown, Holder: v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: "p", UID: "u"}, Since: at(since), Ordered: true,
 				Down: true}},
-		"one that would not, and was not touched": {`{"kind":"Prototype","name":"p","uid":"u","reservedAt":"` + since +
+		"replaced by an earlier version, not touched": {`{"kind":"Prototype","name":"p","uid":"u","reservedAt":"` + since +
 			`","replacement":{"growFirst":true}}`, nil,
-			Node{State: Orphaned, Holder: v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: "p", UID: "u"}, Since: at(since)}},
+			Node{State: ByUnknown, Holder: v1alpha1.Holder{Kind: v1alpha1.HolderPrototype, Name: "p", UID: "u"}, Since: at(since)}},
 		"unreadable": {"{", nil, Node{State: Unreadable}},
 	} {
 		for _, ready := range []bool{false, true} {
