@@ -59,6 +59,7 @@ type ImageProvider struct {
 	Machines
 	DiskCopier
 	ImageStore
+	PoolSupport
 }
 
 // DisksOf returns the half with the calls of one value.
@@ -66,8 +67,9 @@ func DisksOf[P interface {
 	Machines
 	DiskCopier
 	ImageStore
+	PoolSupport
 }](p P) ImageProvider {
-	return ImageProvider{Machines: p, DiskCopier: p, ImageStore: p}
+	return ImageProvider{Machines: p, DiskCopier: p, ImageStore: p, PoolSupport: p}
 }
 
 // ImageStore has the calls about the images of image families.
@@ -111,10 +113,20 @@ type ImageStore interface {
 
 	// ImageText returns the form of ImageID or an Instance from the cloud's own name of an image in a place.
 	ImageText(ctx context.Context, place, native string) (string, error)
+}
 
+// PoolSupport has the calls for a PoolProvider of another package, whose objects do not describe the instances.
+type PoolSupport interface {
 	// Groups returns the cloud's own pools that a controller builds its nodes in; empty without such pools. The cloud
-	// replaces instances there. Groups protects, removes and adds instances, and lets the controller own the image.
+	// replaces instances there.
 	Groups() PoolProvider
+
+	// InstancesOf reads many instances in few requests. Missing instances are left out, and Power may be unknown.
+	InstancesOf(ctx context.Context, ids []InstanceID) (map[InstanceID]Instance, error)
+
+	// MaxModels returns the limit of different images of the instances of a pool, as Pools.MaxImages; 0 without a limit.
+	// MaxModels does no I/O.
+	MaxModels() int
 }
 
 // Target is the wanted image of a recipe.

@@ -234,7 +234,7 @@ func (p machinePool) VersionOf(line cloud.ImageFamily, image string) (version st
 	return version, false
 }
 
-// InstancesOf implements capi.InstanceReader.
+// InstancesOf implements capi.Images.
 func (p machinePool) InstancesOf(_ context.Context, ids []cloud.InstanceID) (map[cloud.InstanceID]cloud.Instance, error) {
 	found := map[cloud.InstanceID]cloud.Instance{}
 	for _, id := range ids {
@@ -245,7 +245,7 @@ func (p machinePool) InstancesOf(_ context.Context, ids []cloud.InstanceID) (map
 	return found, nil
 }
 
-// MaxModels implements capi.InstanceReader. Nothing here counts models, as a scale set would.
+// MaxModels implements capi.Images. Nothing here counts models, as a scale set would.
 func (p machinePool) MaxModels() int { return 0 }
 
 func (p machinePool) recipes() *capi.PoolProvider {

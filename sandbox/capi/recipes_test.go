@@ -599,6 +599,14 @@ func (p *pool) ImageText(_ context.Context, _, native string) (string, error) {
 // Groups implements capi.Images: this cloud has no groups.
 func (p *pool) Groups() cloud.PoolProvider { return cloud.PoolProvider{} }
 
+// InstancesOf implements capi.Images: only MachinePools are asked for, and these pools are none.
+func (p *pool) InstancesOf(context.Context, []cloud.InstanceID) (map[cloud.InstanceID]cloud.Instance, error) {
+	return nil, &cloud.Error{Kind: cloud.Unsupported, Message: "no pool of this cloud is a MachinePool"}
+}
+
+// MaxModels implements capi.Images.
+func (p *pool) MaxModels() int { return 0 }
+
 // VersionOf implements capi.Images.
 func (p *pool) VersionOf(line cloud.ImageFamily, image string) (version string, latest bool) {
 	version, _ = strings.CutPrefix(image, line.Place+"/kamino/"+line.Name+"/")

@@ -7,7 +7,6 @@ import (
 
 	"github.com/kamino-dev/kamino/internal/cloud"
 	provider "github.com/kamino-dev/kamino/internal/cloud/azure"
-	"github.com/kamino-dev/kamino/internal/cloud/capi"
 )
 
 // TestInstancesAtOnce: without recipes of Azure, one call reads instances of scale sets and single VMs. Except for
@@ -16,12 +15,12 @@ func TestInstancesAtOnce(t *testing.T) {
 	w := newCloudEnv(t, options{})
 	disks, err := provider.NewDisks(t.Context(), w.partialConfig())
 	w.must(err)
-	var reader capi.InstanceReader = disks
+	reader := cloud.DisksOf(disks) // as the product has it
 	if most := reader.MaxModels(); most == 0 || most != w.p.MaxImages(w.pool) {
 		t.Errorf("a scale set that is elsewhere is of %d images at most", most)
 	}
 	ids := append(w.list(), w.vm("md-0-abcde"))
-	seen, err := disks.InstancesOf(t.Context(), append([]cloud.InstanceID{"nonsense", vmID("md-0-zzzzz"), w.list()[0][:len(w.list()[0])-1] + "99"}, ids...))
+	seen, err := reader.InstancesOf(t.Context(), append([]cloud.InstanceID{"nonsense", vmID("md-0-zzzzz"), w.list()[0][:len(w.list()[0])-1] + "99"}, ids...))
 	w.must(err)
 	want := map[cloud.InstanceID]cloud.Instance{}
 	for _, id := range ids {

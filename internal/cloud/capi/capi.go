@@ -19,7 +19,7 @@ import (
 type Images interface {
 	NativeImage(ctx context.Context, place, image string) (string, error)
 	ImageText(ctx context.Context, place, native string) (string, error)
-	Groups() cloud.PoolProvider
+	cloud.PoolSupport
 	ImageID(ref cloud.FamilyVersion) string
 	VersionOf(family cloud.ImageFamily, image string) (version string, latest bool)
 	Image(ctx context.Context, ref cloud.FamilyVersion) (cloud.Image, error)

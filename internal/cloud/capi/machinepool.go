@@ -184,15 +184,6 @@ func (r *clusterAccess) writeImage(ctx context.Context, v poolView, to cloud.Rec
 	return err
 }
 
-// InstanceReader is the power of an ImageProvider to read instances behind a MachinePool, which no object of Cluster API
-// describes.
-type InstanceReader interface {
-	// InstancesOf reads many instances in few requests. Missing instances are left out, and Power may be unknown.
-	InstancesOf(ctx context.Context, ids []cloud.InstanceID) (map[cloud.InstanceID]cloud.Instance, error)
-	// MaxModels returns the largest number of images of the instances, as MaxImages of cloud.Provider.
-	MaxModels() int
-}
-
 // instancesOfPool returns the instances of a MachinePool's machines from the cloud. Cluster API's objects do not name the
 // images. The provider may report an outdated model as the latest, and a Machine is created after its instance.
 func (r *clusterAccess) instancesOfPool(ctx context.Context, v poolView, machines []object) ([]cloud.Instance, error) {
@@ -200,18 +191,18 @@ func (r *clusterAccess) instancesOfPool(ctx context.Context, v poolView, machine
 	for i, m := range machines {
 		ids[i] = m.providerID()
 	}
-	var seen map[cloud.InstanceID]cloud.Instance
-	if reader, able := r.images.(InstanceReader); able && len(ids) > 0 {
-		var err error
-		if seen, err = reader.InstancesOf(ctx, ids); err != nil {
-			return nil, err
-		}
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	seen, err := r.images.InstancesOf(ctx, ids)
+	if err != nil {
+		return nil, err
 	}
 	var found []cloud.Instance
 	for _, m := range machines {
 		of, exists := seen[m.providerID()]
 		found = append(found, cloud.Instance{ID: m.providerID(), Pool: v.ref.pool(), Image: of.Image, CreatedAt: of.CreatedAt,
-			Removing: m.deleting() || of.Removing || seen != nil && !exists})
+			Removing: m.deleting() || of.Removing || !exists})
 	}
 	return found, nil
 }

@@ -55,25 +55,16 @@ func (s someInstances) InstancesOf(_ context.Context, ids []cloud.InstanceID) (m
 	return seen, nil
 }
 
-func (s someInstances) MaxModels() int { return 0 }
-
 // TestMachinesWithoutAnInstance: a Machine stays for a while after its instance, which then counts as going.
 func TestMachinesWithoutAnInstance(t *testing.T) {
 	machines := []object{
 		parseObject(t, `{kind: Machine, metadata: {name: one}, spec: {providerID: "azure:///one"}}`),
 		parseObject(t, `{kind: Machine, metadata: {name: two}, spec: {providerID: "azure:///two"}}`),
 	}
-	for name, c := range map[string]struct {
-		images Images
-		going  []bool
-	}{
-		"the cloud lists one":       {someInstances{has: []cloud.InstanceID{"azure:///one"}}, []bool{false, true}},
-		"the cloud cannot be asked": {nil, []bool{false, false}},
-	} {
-		found, err := (&clusterAccess{images: c.images}).instancesOfPool(t.Context(), viewOf(t, poolOfIt, factoryOfIt), machines)
-		if err != nil || len(found) != 2 || found[0].Removing != c.going[0] || found[1].Removing != c.going[1] {
-			t.Errorf("%s: %+v, %v", name, found, err)
-		}
+	access := &clusterAccess{images: someInstances{has: []cloud.InstanceID{"azure:///one"}}}
+	found, err := access.instancesOfPool(t.Context(), viewOf(t, poolOfIt, factoryOfIt), machines)
+	if err != nil || len(found) != 2 || found[0].Removing || found[0].Image != "an image" || !found[1].Removing {
+		t.Errorf("%+v, %v", found, err)
 	}
 }
 
@@ -312,7 +303,6 @@ func TestUnknownMachinePools(t *testing.T) {
 
 type models struct {
 	Images
-	InstanceReader
 	most int
 }
 
@@ -329,9 +319,6 @@ func TestMaxModels(t *testing.T) {
 	} {
 		if got := (&PoolProvider{clusterAccess: &clusterAccess{images: models{most: 10}}}).MaxImages(id); got != want {
 			t.Errorf("%s: %d, want %d", id, got, want)
-		}
-		if got := (&PoolProvider{clusterAccess: &clusterAccess{images: struct{ Images }{}}}).MaxImages(id); got != 0 {
-			t.Errorf("%s, of a cloud without a limit for such instances: %d", id, got)
 		}
 	}
 }

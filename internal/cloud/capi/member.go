@@ -227,9 +227,8 @@ func (r *clusterAccess) infrastructureMachines(ctx context.Context, v poolView) 
 
 // MaxImages implements cloud.PoolProvider. Machines outside MachinePools are independent and have no limit.
 func (r *PoolProvider) MaxImages(id cloud.PoolID) int {
-	reader, able := r.images.(InstanceReader)
-	if of, err := parsePool(id); err != nil || of.resource != machinePools || !able {
+	if of, err := parsePool(id); err != nil || of.resource != machinePools {
 		return 0
 	}
-	return reader.MaxModels()
+	return r.images.MaxModels()
 }

@@ -53,3 +53,21 @@ func (c *ImageProvider) ImageText(_ context.Context, _, native string) (string, 
 
 // Groups returns nil: no controller builds its nodes in the pools here.
 func (c *ImageProvider) Groups() cloud.PoolProvider { return cloud.PoolProvider{} }
+
+// InstancesOf implements cloud.PoolSupport.
+func (c *ImageProvider) InstancesOf(ctx context.Context, ids []cloud.InstanceID) (map[cloud.InstanceID]cloud.Instance, error) {
+	found := map[cloud.InstanceID]cloud.Instance{}
+	for _, id := range ids {
+		switch m, err := c.Instance(ctx, id); {
+		case cloud.Is(err, cloud.NotFound):
+		case err != nil:
+			return nil, err
+		default:
+			found[id] = m
+		}
+	}
+	return found, nil
+}
+
+// MaxModels implements cloud.PoolSupport.
+func (c *ImageProvider) MaxModels() int { return 0 }
