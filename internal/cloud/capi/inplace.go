@@ -2,12 +2,12 @@ package capi
 
 import (
 	"context"
+	"slices"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
-// What changes a running machine, or its disk, is not for machines of Cluster API: a MachineHealthCheck replaces a Machine whose
-// Node is away, and a group replaces its instance.
+// No capture changes a running machine here: a MachineHealthCheck replaces a Machine whose Node is away, and a group its instance.
 
 // CapturesInPlace implements cloud.PoolProvider.
 func (r *PoolProvider) CapturesInPlace() bool { return false }
@@ -19,21 +19,22 @@ func (r *PoolProvider) Protection(ctx context.Context, id cloud.InstanceID) (clo
 }
 
 // ProtectFromScaleIn implements cloud.PoolProvider.
-func (r *PoolProvider) ProtectFromScaleIn(_ context.Context, id cloud.InstanceID, token string) error {
-	return refuseToken("hold", id, token)
+func (r *PoolProvider) ProtectFromScaleIn(ctx context.Context, id cloud.InstanceID, token string) error {
+	return refuseToken(ctx, r, "hold", id, token)
 }
 
 // Unprotect implements cloud.PoolProvider.
-func (r *PoolProvider) Unprotect(_ context.Context, id cloud.InstanceID, token string) error {
-	if token == cloud.TokenUnprotected {
-		return nil
-	}
-	return refuseToken("return to service", id, token)
+func (r *PoolProvider) Unprotect(ctx context.Context, id cloud.InstanceID, token string) error {
+	return refuseToken(ctx, r, "return to service", id, token, cloud.TokenUnprotected)
 }
 
-func refuseToken(op string, id cloud.InstanceID, token string) error {
+// refuseToken refuses tokens, because Protection gives none, except those that change nothing.
+func refuseToken(ctx context.Context, r *PoolProvider, op string, id cloud.InstanceID, token string, but ...string) error {
 	if token == "" {
 		return nil
+	}
+	if _, err := r.machineOf(ctx, op, id); err != nil || slices.Contains(but, token) {
+		return err
 	}
 	return &cloud.Error{Kind: cloud.Invalid, Op: op, Resource: string(id), Message: "Kamino protects no Machine of Cluster API"}
 }

@@ -27,8 +27,7 @@ func (r *PoolProvider) Family(ctx context.Context, id cloud.PoolID) (cloud.Image
 	return r.family(at, of), err
 }
 
-// family returns the image family of a pool. A MachinePool has another family than a MachineDeployment of the same name,
-// because a MachinePool may replace the MachineDeployment.
+// family returns the image family of a pool. A MachinePool may replace a MachineDeployment of the same name, and has another family.
 func (r *clusterAccess) family(at placement, of ref) cloud.ImageFamily {
 	name := r.cluster.Name + "." + of.name
 	if of.resource == machinePools {
