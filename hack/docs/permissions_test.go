@@ -28,9 +28,9 @@ const (
 func grants(t *testing.T) map[string]string {
 	t.Helper()
 	files := map[string]string{permissionsPage: permissions(t), judgedRights: judged(t)}
-	for name, policy := range map[string]func(inPlace bool) ([]byte, error){"aws-policy": aws.Describe().Grant, "aws-policy-by-tags": aws.PolicyByTags} {
-		for suffix, inPlace := range map[string]bool{"": false, "-in-place": true} {
-			text, err := policy(inPlace)
+	for name, policy := range map[string]func(powers ...string) ([]byte, error){"aws-policy": aws.Describe().Grant, "aws-policy-by-tags": aws.PolicyByTags} {
+		for suffix, powers := range map[string][]string{"": nil, "-in-place": {cloud.ForInPlace}, "-rebuild": {cloud.ForRebuild}} {
+			text, err := policy(powers...)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -45,7 +45,7 @@ func permissions(t *testing.T) string {
 	var b strings.Builder
 	b.WriteString("<!-- Made by go generate ./docs from the actions that the clouds' packages declare. -->\n\n# Permissions in the clouds\n\n")
 	b.WriteString("`kamino manifests --iam` prints these actions as a policy or a role; `--in-place` adds those of captures in\n" +
-		"place, which stop their donor. `kamino doctor` names missing actions.\n")
+		"place, which stop their donor, and `--rebuild` those of rebuilds. `kamino doctor` names missing actions.\n")
 	title := func(d cloud.Description) string {
 		first, _, _ := strings.Cut(strings.TrimPrefix(page(t, "reference/"+d.Name+".md"), "# "), "\n")
 		return first
@@ -132,38 +132,38 @@ func judged(t *testing.T) string {
 	return string(text) + "\n"
 }
 
-// inPlaceActions stop, start, hold or protect a member of a pool. removalActions end one, or change the size of a pool.
-var (
-	inPlaceActions = regexp.MustCompile(`:DescribeInstanceAttribute$|:(Stop|Start)Instances$|:(Enter|Exit)Standby$|:SetInstanceProtection$|/(powerOff|start)/action$|` +
-		`virtualMachineScaleSets/virtualMachines/write$`)
-	removalActions = regexp.MustCompile(`:TerminateInstanceInAutoScalingGroup$|:SetDesiredCapacity$|/virtualMachines/(delete|deallocate/action)$`)
-)
+// removalActions end a member of a pool, or change the size of a pool.
+var removalActions = regexp.MustCompile(`:TerminateInstanceInAutoScalingGroup$|:SetDesiredCapacity$|/virtualMachines/(delete|deallocate/action)$`)
 
-// TestGrants: without --in-place, Kamino stops and holds no donor, and Kamino removes no donor and resizes no pool at all.
+// powers are the actions on running members of a pool, by the feature that needs them.
+var powers = map[string]*regexp.Regexp{
+	cloud.ForInPlace: regexp.MustCompile(`:DescribeInstanceAttribute$|:(Stop|Start)Instances$|:(Enter|Exit)Standby$|:SetInstanceProtection$|` +
+		`/(powerOff|start)/action$|virtualMachineScaleSets/virtualMachines/write$`),
+	cloud.ForRebuild: regexp.MustCompile(`ReplaceRootVolumeTasks?$|/manualUpgrade/action$|/reimage/action$`),
+}
+
+// TestGrants: without its flag, a power has no action, and Kamino removes no member of a pool and resizes no pool at all.
 func TestGrants(t *testing.T) {
 	for _, d := range registry.All() {
-		granted := map[bool][]string{}
-		for _, inPlace := range []bool{true, false} {
-			text, err := d.Grant(inPlace)
+		granted := func(powers ...string) (actions []string) {
+			text, err := d.Grant(powers...)
 			if err != nil || !json.Valid(text) {
 				t.Fatalf("%s: %v\n%s", d.Name, err, text)
 			}
 			for _, a := range regexp.MustCompile(`"([A-Za-z0-9.]+[:/][A-Za-z/]+)"`).FindAllStringSubmatch(string(text), -1) {
-				granted[inPlace] = append(granted[inPlace], a[1])
+				actions = append(actions, a[1])
 			}
+			return actions
 		}
-		only := slices.DeleteFunc(slices.Clone(granted[true]), func(a string) bool { return slices.Contains(granted[false], a) })
-		if len(granted[false]) < 20 || len(only) < 3 || slices.ContainsFunc(only, func(a string) bool { return !inPlaceActions.MatchString(a) }) {
-			t.Errorf("%s: --in-place adds %v to %d actions", d.Name, only, len(granted[false]))
-		}
-		for _, a := range granted[false] {
-			if inPlaceActions.MatchString(a) {
-				t.Errorf("%s: without --in-place, Kamino may %s", d.Name, a)
+		always := granted()
+		for power, of := range powers {
+			with := granted(power)
+			only := slices.DeleteFunc(slices.Clone(with), func(a string) bool { return slices.Contains(always, a) })
+			if len(always) < 20 || len(only) < 2 || slices.ContainsFunc(only, func(a string) bool { return !of.MatchString(a) }) {
+				t.Errorf("%s: %s adds %v to %d actions", d.Name, power, only, len(always))
 			}
-		}
-		for _, a := range granted[true] {
-			if removalActions.MatchString(a) {
-				t.Errorf("%s: Kamino may %s", d.Name, a)
+			if slices.ContainsFunc(always, of.MatchString) || slices.ContainsFunc(with, removalActions.MatchString) {
+				t.Errorf("%s: Kamino may do %v, and for %s %v", d.Name, always, power, with)
 			}
 		}
 	}

@@ -6,13 +6,14 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/build"
 	"github.com/kamino-dev/kamino/internal/cli/clouds"
+	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cloud/capi"
 	"github.com/kamino-dev/kamino/internal/cloud/registry"
 	"github.com/kamino-dev/kamino/internal/manifest"
 )
 
 func newManifestsCommand(f *Factory, o *Options) *cobra.Command {
-	m, crds := manifest.Options{}, false
+	m, crds, inPlace, rebuilds := manifest.Options{}, false, false, false
 	cmd := &cobra.Command{
 		Use:   "manifests",
 		Short: "Print the manifests that Kamino needs in the cluster as YAML",
@@ -44,6 +45,12 @@ permissions instead, and --crds prints only the definitions.`,
 					return &failure{Code: ExitUsage, Err: err}
 				}
 				m.ConfigFile, m.Grant = about.ConfigFile, about.Grant
+				if inPlace {
+					m.Powers = append(m.Powers, cloud.ForInPlace)
+				}
+				if rebuilds {
+					m.Powers = append(m.Powers, cloud.ForRebuild)
+				}
 			}
 			if err := manifest.Write(f.Out, m); err != nil {
 				return &failure{Code: ExitUsage, Err: err}
@@ -54,7 +61,8 @@ permissions instead, and --crds prints only the definitions.`,
 	cmd.Flags().BoolVar(&m.Force, "force", false, "also grant the permission to delete any pod, for drains with --force")
 	cmd.Flags().BoolVar(&m.DeleteTrialNodes, "delete-trial-nodes", false,
 		"also grant the permission to delete the Nodes of trials and workshops whose instance is gone")
-	cmd.Flags().BoolVar(&m.InPlace, "in-place", false, "with --iam: also the permissions to stop, start and hold donors, for captures in place")
+	cmd.Flags().BoolVar(&inPlace, "in-place", false, "with --iam: also the permissions to stop, start and hold donors, for captures in place")
+	cmd.Flags().BoolVar(&rebuilds, "rebuild", false, "with --iam: also the permissions to rebuild nodes")
 	cmd.Flags().BoolVar(&m.IAM, "iam", false, "print the cloud permissions as JSON instead: an IAM policy or a role definition; needs --cloud")
 	cmd.Flags().StringVar(&m.Management, "management", "",
 		"print the manifests for the Cluster API management cluster instead: a service account, and a Role in the `namespace` of the Cluster; needs --cloud")

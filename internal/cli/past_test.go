@@ -146,6 +146,8 @@ func testPast(what string) *memory.Cloud {
 		tag("2026.02.15", map[string]string{cloud.TagQuarantined: hostileText})
 	case "no permission":
 		c.Forbid("SetRecipe")
+	case "no powers":
+		c.Forbid("EnsureRebuilt")
 	case "no tags":
 		c.Forbid("TagImage")
 	case "no look":

@@ -9,6 +9,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/history/imagecount"
+	"github.com/kamino-dev/kamino/internal/rebuild"
 )
 
 const rebuildHelp = `Rebuild the nodes of a pool that run its oldest image, from the current version. Kamino cordons each node, drains the
@@ -19,8 +20,8 @@ A cloud may limit the number of different images in a pool, and then refuses to 
 doctor" warns before. Deleting versions does not help, because a node keeps its image. To rebuild the nodes of the
 next oldest image, run the command again. Kamino never rebuilds nodes of the current version.
 
-The command refuses a pool with a running capture. The command needs more permissions than a capture; "kamino doctor"
-lists these permissions.`
+The command refuses a pool with a running capture. The credential needs the permissions that "kamino manifests --iam
+--rebuild" adds; without them the command is refused before it reserves a node.`
 
 func newRebuildCommand(f *Factory, o *Options) *cobra.Command {
 	flags, replacing := changeFlags{}, replaceFlags{nodes: true}
@@ -43,7 +44,15 @@ func (c *change) rebuild(ctx context.Context, replacing replaceFlags) error {
 	if !c.provider.CanRebuild() {
 		return refusedf("this cloud cannot rebuild nodes; nothing was changed")
 	}
-	if refusals := c.history.RefuseRebuild(); refusals != nil {
+	refused, err := rebuild.Refuse(ctx, c.provider, c.pool.ID)
+	if err != nil {
+		return err
+	}
+	refusals := c.history.RefuseRebuild()
+	if refused != nil {
+		refusals = append(refusals, *refused)
+	}
+	if refusals != nil {
 		return refusal(fmt.Sprintf("cannot rebuild nodes of pool %s", c.history.Pool), refusals)
 	}
 	instances, err := c.provider.Instances(ctx, c.pool.ID)

@@ -11,6 +11,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/history"
+	"github.com/kamino-dev/kamino/internal/rebuild"
 	"github.com/kamino-dev/kamino/internal/recipe"
 )
 
@@ -72,6 +73,15 @@ func (c *change) rollback(ctx context.Context, to string, replacing replaceFlags
 	}
 	refused := fmt.Sprintf("cannot roll back pool %s", c.history.Pool)
 	r, refusals := c.history.Rollback(to, c.reason)
+	if replacing.nodes {
+		refused, err := rebuild.Refuse(ctx, c.provider, c.pool.ID)
+		if err != nil {
+			return err
+		}
+		if refused != nil {
+			refusals = append(refusals, *refused)
+		}
+	}
 	if refusals != nil {
 		return refusal(refused, refusals)
 	}

@@ -27,9 +27,9 @@ type Description struct {
 	Classes []string
 	// Remedies are texts for situations without a remedy in the contract.
 	Remedies Remedies
-	// Grant returns the IAM document in JSON for a credential, with or without the permissions of captures in place. Words in
+	// Grant returns the IAM document in JSON for a credential with some of the powers ForInPlace and ForRebuild. Words in
 	// capitals are to be replaced by the reader. Nil if the cloud accepts no document.
-	Grant func(inPlace bool) ([]byte, error)
+	Grant func(powers ...string) ([]byte, error)
 	// Uses are all permissions, as rows of the table in the documentation.
 	Uses []Use
 	// OldDriver is the prefix of volume names of Kubernetes' in-tree driver in a Node's status; empty without such a

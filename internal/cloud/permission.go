@@ -25,6 +25,9 @@ const ForTrialApart = "a trial next to the pool"
 // ForInPlace is the value of Permission.For for stopping, starting and holding a donor. A donor whose disk is copied in use stays on.
 const ForInPlace = "a capture in place"
 
+// ForRebuild is the value of Permission.For for EnsureRebuilt. Captures need none of it.
+const ForRebuild = "rebuilding nodes"
+
 // ForCopy is the value of Permission.For for workshops and copies of disks in use.
 const ForCopy = "a capture by copy"
 
@@ -69,14 +72,25 @@ func (u Uses) Actions(has func(Use) bool) (actions []string) {
 	return actions
 }
 
-// Granted are the uses in a policy or role, with or without captures in place.
-func (u Uses) Granted(inPlace bool) Uses {
-	return slices.DeleteFunc(slices.Clone(u), func(use Use) bool { return !inPlace && use.Feature == ForInPlace })
+// powers are the features that act on running nodes. A policy or role has them only on request.
+var powers = []string{ForInPlace, ForRebuild}
+
+// Granted are the uses in a policy or role with some of the powers ForInPlace and ForRebuild.
+func (u Uses) Granted(of ...string) Uses {
+	return slices.DeleteFunc(slices.Clone(u), func(use Use) bool { return slices.Contains(powers, use.Feature) && !slices.Contains(of, use.Feature) })
 }
 
-// InPlaceRemedy grants the permissions of ForInPlace.
-func InPlaceRemedy(provider string) string {
-	return "give the credential what `kamino manifests --iam --cloud " + provider + " --in-place` prints, or capture by copy (settings.donor.method)"
+// PowerRemedy grants the permissions of a power; empty for other features.
+func PowerRemedy(provider, feature string) string {
+	flag := map[string]string{ForInPlace: "in-place", ForRebuild: "rebuild"}[feature]
+	if flag == "" {
+		return ""
+	}
+	remedy := "give the credential what `kamino manifests --iam --cloud " + provider + " --" + flag + "` prints"
+	if feature == ForInPlace {
+		remedy += ", or capture by copy (settings.donor.method)"
+	}
+	return remedy
 }
 
 // IsOf reports whether a use has one of the kinds.

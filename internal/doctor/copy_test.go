@@ -17,8 +17,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
 
-// TestPermissionsOfMethods: permissions for copies count if a capture of the pool would copy a disk in use, and permissions to stop and
-// hold a donor if a capture would stop it. The credential needs no others.
+// TestPermissionsOfMethods: permissions for copies count if a capture of the pool would copy a disk in use, permissions to stop and
+// hold a donor if a capture would stop it, and those of rebuilds if a policy rebuilds. The credential needs no others.
 func TestPermissionsOfMethods(t *testing.T) {
 	inPlace := policyOfPool(func(p *v1alpha1.PrototypePolicySpec) {
 		p.Settings.Donor = v1alpha1.DonorSettings{Method: v1alpha1.MethodInPlace}
@@ -32,6 +32,7 @@ func TestPermissionsOfMethods(t *testing.T) {
 		"a cloud without copies":    {noCopy: true},
 		"a policy in place":         {policy: &inPlace},
 		"a policy for another pool": {policy: new(policyOfPool(func(p *v1alpha1.PrototypePolicySpec) { p.Pools.Names = []string{"other"} })), copies: true},
+		"a policy that rebuilds": {policy: new(policyOfPool(func(p *v1alpha1.PrototypePolicySpec) { p.Rebuild = &v1alpha1.RebuildSettings{} })), copies: true},
 		// A pool of the cloud is captured in place unless its nodes join with their own credential.
 		"copies on request":                       {onRequest: true},
 		"copies on request, with own credentials": {onRequest: true, bootstraps: true, copies: true},
@@ -67,9 +68,10 @@ func TestPermissionsOfMethods(t *testing.T) {
 			if got := strings.Contains(says, "can be captured now, while the node stays in service"); got != test.copies {
 				t.Errorf("a capture: %s", says)
 			}
-			memoryCloud.Forbid("EnsureWorkshop", "EnsureStopped", "ProtectFromScaleIn")
+			memoryCloud.Forbid("EnsureWorkshop", "EnsureStopped", "ProtectFromScaleIn", "EnsureRebuilt")
 			said := strings.Join(findings(examine(t, d), CheckPermissions), "\n")
-			for action, needed := range map[string]bool{"EnsureWorkshop": test.copies, "EnsureStopped": !test.copies, "ProtectFromScaleIn": !test.copies} {
+			for action, needed := range map[string]bool{"EnsureWorkshop": test.copies, "EnsureStopped": !test.copies, "ProtectFromScaleIn": !test.copies,
+				"EnsureRebuilt": test.policy != nil && test.policy.Spec.Rebuild != nil} {
 				if got := strings.Contains(said, "fail PermissionMissing: the credential lacks "+action+" on "); got != needed {
 					t.Errorf("%s is reported: %t, want %t: %s", action, got, needed, said)
 				}

@@ -335,10 +335,6 @@ func TestProblemsAreFound(t *testing.T) {
 		"a permission": {CheckPermissions, Fail, "EnsureSnapshot", memory.PoolSpec{}, func(_ *Doctor, memoryCloud *memory.Cloud, _ cloud.PoolID) {
 			memoryCloud.Forbid("EnsureSnapshot")
 		}},
-		"a permission that captures do without": {CheckPermissions, Warn, "replace-nodes", memory.PoolSpec{},
-			func(_ *Doctor, memoryCloud *memory.Cloud, _ cloud.PoolID) {
-				memoryCloud.Forbid("EnsureRebuilt")
-			}},
 		"permissions that can't be listed": {CheckPermissions, Warn, "may not list its own", memory.PoolSpec{},
 			func(_ *Doctor, memoryCloud *memory.Cloud, _ cloud.PoolID) {
 				memoryCloud.Forbid("Permissions")

@@ -70,9 +70,11 @@ func permissions(ctx context.Context, p *poolView) (found []Finding) {
 	p.reported[cloud.PermissionMissing] = true
 	tries := p.any(func(s v1alpha1.Settings) bool { return s.Trial.Mode != v1alpha1.TrialOff }, true)
 	copies, inPlace := p.uses(v1alpha1.MethodCopy), p.uses(v1alpha1.MethodInPlace)
+	rebuilding := slices.DeleteFunc(slices.Clone(p.policies), func(o v1alpha1.PrototypePolicy) bool { return o.Spec.Rebuild == nil })
+	rebuilds := p.policy(rebuilding, p.id, anySettings) != nil
 	list = slices.DeleteFunc(list, func(of cloud.Permission) bool { // a credential should not have permissions without a use
 		return (of.For == cloud.ForTrialApart || of.For == cloud.ForConsole) && !tries || of.For == cloud.ForCopy && !copies ||
-			of.For == cloud.ForInPlace && !inPlace
+			of.For == cloud.ForInPlace && !inPlace || of.For == cloud.ForRebuild && !rebuilds
 	})
 	scope := ""
 	for _, of := range list {
@@ -84,7 +86,7 @@ func permissions(ctx context.Context, p *poolView) (found []Finding) {
 		switch of.For {
 		case "":
 			p.fine = false
-		case cloud.ForTrialApart, cloud.ForCopy, cloud.ForInPlace:
+		case cloud.ForTrialApart, cloud.ForCopy, cloud.ForInPlace, cloud.ForRebuild:
 			p.fine = false
 			lacks += fmt.Sprintf(", needed for %s", of.For)
 		default:

@@ -46,9 +46,10 @@ type Options struct {
 	CloudConfigSecret string
 	// ConfigFile is the name of the cloud's configuration file. Required with CloudConfigSecret.
 	ConfigFile string
-	// IAM writes only Grant: the permissions in the cloud, with or without captures in place.
-	IAM, InPlace bool
-	Grant        func(inPlace bool) ([]byte, error)
+	// IAM writes only Grant: the permissions in the cloud with these powers.
+	IAM    bool
+	Grant  func(powers ...string) ([]byte, error)
+	Powers []string
 	// Management writes only the account for Cluster API's management cluster, in this namespace of the Cluster, and a Role
 	// with ManagementRules.
 	Management      string
@@ -98,7 +99,7 @@ func Write(w io.Writer, o Options) error {
 		if o.Grant == nil {
 			return fmt.Errorf("this cloud has no IAM document: omit --iam")
 		}
-		text, err := o.Grant(o.InPlace)
+		text, err := o.Grant(o.Powers...)
 		if err == nil {
 			_, err = fmt.Fprintf(w, "%s\n", text)
 		}

@@ -220,6 +220,17 @@ func TestAPolicyIsCareful(t *testing.T) {
 	}
 }
 
+// TestAPolicyWithoutPowers reserves no node that the credential may not rebuild, and says what is missing.
+func TestAPolicyWithoutPowers(t *testing.T) {
+	s := newTestEnv(t, 1)
+	s.cloud.Forbid("EnsureRebuilt")
+	report, err := s.policy(nil).Take(t.Context())
+	if err != nil || len(report.Taken) > 0 || !strings.Contains(report.Choice.Waiting, "the credential may not do EnsureRebuilt") {
+		t.Errorf("%+v, %v", report, err)
+	}
+	s.wantClean(bad, s.badNodes()...)
+}
+
 // TestReservationOfPolicyIsMarked: the reservation of a policy has a mark, so that the controller continues only its own
 // rebuilds.
 func TestReservationOfPolicyIsMarked(t *testing.T) {

@@ -158,8 +158,14 @@ func (r *Replacement) Take(ctx context.Context) (Report, error) {
 	if err := r.list(ctx, &report); err != nil {
 		return report, err
 	}
-	_, err := r.takeNext(ctx, &report)
+	refused, err := Refuse(ctx, r.Cloud, r.Pool)
+	if err == nil && refused == nil {
+		_, err = r.takeNext(ctx, &report)
+	}
 	report.Taken, report.Choice = slices.Sorted(maps.Keys(r.roster.taken)), r.roster.choice
+	if refused != nil {
+		report.Choice.Waiting = refused.Message
+	}
 	return report, err
 }
 

@@ -172,7 +172,13 @@ func (s permissions) targets(c *call, st *state) []target {
 			for _, t := range g.Tags {
 				tags[t.Key] = t.Value
 			}
-			out = append(out, of(groups{backend: s.backend}.groupARN(g), tags))
+			on := of(groups{backend: s.backend}.groupARN(g), tags)
+			for _, limit := range []string{"MinSize", "MaxSize"} {
+				if n := c.in.Get(limit); n != "" {
+					on.values["autoscaling:"+limit] = n
+				}
+			}
+			out = append(out, on)
 		}
 	}
 	if kind := createdKinds[c.action.name]; kind != "" {

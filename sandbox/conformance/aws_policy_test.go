@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"os"
 	"path"
 	"slices"
 	"strings"
@@ -35,15 +34,23 @@ type grant struct {
 
 const nodeProfile = "node"
 
-// The policy for pools with a tag, and the policy for all pools. The variants stopping also allow captures that stop their donor.
-const byTags, untagged, stopping = "aws-policy-by-tags", "aws-policy", "-in-place"
+// The policy for pools with a tag, and the policy for all pools. The variants mighty also have all powers: captures in place, and rebuilds.
+const byTags, untagged, mighty = "by tags", "untagged", ", mighty"
 
-// policies are all policies, and whether they allow captures in place.
-var policies = map[string]bool{byTags: false, untagged: false, byTags + stopping: true, untagged + stopping: true}
+// policies are all policies, and whether they have the powers.
+var policies = map[string]bool{byTags: false, untagged: false, byTags + mighty: true, untagged + mighty: true}
 
-func readGrant(t *testing.T, name string) (p grant) {
+// published returns a policy.
+func published(t *testing.T, name string) (p grant) {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/reference/" + name + ".json")
+	of, powers := provider.Policy, []string{}
+	if strings.HasPrefix(name, byTags) {
+		of = provider.PolicyByTags
+	}
+	if strings.HasSuffix(name, mighty) {
+		powers = []string{cloud.ForInPlace, cloud.ForRebuild}
+	}
+	text, err := of(powers...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,13 +119,14 @@ func (w *amazonGroup) enable() *amazonGroup {
 	return w
 }
 
-// chapter is a part of what Kamino does with a group. Only captures in place need the parts that stop a donor.
+// chapter is a part of what Kamino does with a group.
 type chapter struct {
 	name string
 	do   func(ctx context.Context, w *amazonGroup) error
 }
 
-var chaptersInPlace = []string{"protects and stops a donor", "returns the donor"}
+// byPower need the powers.
+var byPower = []string{"protects and stops a donor", "returns the donor", "rebuilds a node"}
 
 // repeat repeats a call until it is done, or until an error.
 func (w *amazonGroup) repeat(call func() (done bool, err error)) error {
@@ -297,7 +305,7 @@ func chapters(stops bool) []chapter {
 			return errors.Join(err, w.disks.DeleteImage(ctx, ref))
 		}},
 	}
-	return slices.DeleteFunc(all, func(c chapter) bool { return !stops && slices.Contains(chaptersInPlace, c.name) })
+	return slices.DeleteFunc(all, func(c chapter) bool { return !stops && slices.Contains(byPower, c.name) })
 }
 
 // play plays the chapters up to the first error, and returns the chapter of the error.
@@ -332,7 +340,7 @@ var unasked = []string{"iam:GetRole"}
 func TestAWSPolicyAllows(t *testing.T) {
 	for name, stops := range policies {
 		t.Run(name, func(t *testing.T) {
-			p := readGrant(t, name)
+			p := published(t, name)
 			w := newNarrow(t, nil, p).enable()
 			if at, err := w.play(stops); err != nil {
 				t.Fatalf("%s: %v", at, err)
@@ -355,16 +363,16 @@ func TestAWSPolicyAllows(t *testing.T) {
 	}
 }
 
-// onPools are the requests of TestAWSPolicyDenies that change a recipe or rebuild a node, and onDonors those of captures in place.
-var onPools, onDonors = []string{"promote", "new version", "rebuild"}, []string{"hold", "return", "protect", "start", "stop"}
+// onPools are the requests of TestAWSPolicyDenies that change a recipe, and byPowers those of captures in place and rebuilds.
+var onPools, byPowers = []string{"promote", "new version"}, []string{"rebuild", "hold", "return", "protect", "start", "stop"}
 
 // TestAWSPolicyDenies sends each request with an effect to resources without Kamino's tags, and with half of them. All are denied, and
 // nothing changes. The exceptions create something: they need no resource of another owner. The policies for all pools allow onPools, and
-// onDonors for captures in place. No policy resizes a group or removes its members.
+// with the powers byPowers. No policy changes the limits of a group's size or removes its members.
 func TestAWSPolicyDenies(t *testing.T) {
 	for name := range policies {
-		allowed := map[string][]string{untagged: onPools, untagged + stopping: slices.Concat(onPools, onDonors)}[name]
-		t.Run(name, func(t *testing.T) { wantDenied(t, readGrant(t, name), allowed) })
+		allowed := map[string][]string{untagged: onPools, untagged + mighty: slices.Concat(onPools, byPowers)}[name]
+		t.Run(name, func(t *testing.T) { wantDenied(t, published(t, name), allowed) })
 	}
 }
 
@@ -436,7 +444,15 @@ func wantDenied(t *testing.T, p grant, allowed []string) {
 		},
 		"promote": func() error {
 			_, err := scaling.UpdateAutoScalingGroup(ctx, &autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: group,
-				MaxSize: sdk.Int32(99)})
+				LaunchTemplate: &scalingtypes.LaunchTemplateSpecification{LaunchTemplateId: &w.template, Version: sdk.String("1")}})
+			return err
+		},
+		"raise the maximum": func() error {
+			_, err := scaling.UpdateAutoScalingGroup(ctx, &autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: group, MaxSize: sdk.Int32(99)})
+			return err
+		},
+		"lower the minimum": func() error {
+			_, err := scaling.UpdateAutoScalingGroup(ctx, &autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: group, MinSize: sdk.Int32(0)})
 			return err
 		},
 		"new version": func() error {
@@ -569,7 +585,7 @@ func TestAWSPolicyCaptures(t *testing.T) {
 			t.Run(fmt.Sprint(name, " ", method), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					time.Sleep(time.Until(day.Add(-20 * time.Hour)))
-					w := newNarrow(t, newWire(), readGrant(t, name))
+					w := newNarrow(t, newWire(), published(t, name))
 					copies, tagged := method == v1alpha1.MethodCopy, strings.HasPrefix(name, byTags)
 					missing := func() (remedies []string) {
 						refusals, err := cloud.New(cloud.DisksOf(w.disks), cloud.RecipesOf(w.recipes)).Preflight(t.Context(), cloud.PreflightSpec{
@@ -601,7 +617,7 @@ func TestAWSPolicyCaptures(t *testing.T) {
 					more, err := w.disks.Permissions(t.Context(), amazonLine)
 					w.must(err)
 					for _, p := range append(all, more...) {
-						if p.Allowed == (p.For == cloud.ForInPlace && !stops) {
+						if p.Allowed == ((p.For == cloud.ForInPlace || p.For == cloud.ForRebuild) && !stops) {
 							t.Errorf("doctor reports %s, for %q: %t", p.Action, p.For, p.Allowed)
 						}
 					}

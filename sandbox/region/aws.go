@@ -54,14 +54,14 @@ const (
 	instanceType = "m6i.large"
 	// NodeRole is the name of the role of instances in EKS pools.
 	NodeRole = "sandbox-nodes"
-	// NarrowKeyID is the access key of a user with the published policy without captures in place. Its secret is the account's.
+	// NarrowKeyID is the access key of a user with the published policy, without powers. Its secret is the account's.
 	NarrowKeyID = "AKIASANDBOXNARROWKEY"
 )
 
 // NewAWS opens AWS on the state in the directory.
 func NewAWS(c Config, o AWSOptions) (*AWS, error) {
 	account := c.Facts.AWS
-	policy, err := provider.Policy(false)
+	policy, err := provider.Policy()
 	if err != nil {
 		return nil, err
 	}

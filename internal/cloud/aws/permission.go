@@ -156,7 +156,7 @@ func deniedDryRuns(attempts []dryRun, known map[string]decision, on fmt.Stringer
 func permissionMissing(action string, on fmt.Stringer) cloud.Refusal {
 	remedy := "allow the action in the credential's IAM policy"
 	if slices.ContainsFunc(uses, func(u cloud.Use) bool { return u.Feature == cloud.ForInPlace && slices.Contains(u.Actions, action) }) {
-		remedy = cloud.InPlaceRemedy("aws")
+		remedy = cloud.PowerRemedy("aws", cloud.ForInPlace)
 	}
 	return cloud.Refuse(cloud.PermissionMissing, fmt.Sprintf("the credential may not do %s on %s", action, on), remedy)
 }

@@ -3,6 +3,7 @@ package aws
 import (
 	"cmp"
 	"encoding/json"
+	"maps"
 	"slices"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
@@ -21,8 +22,8 @@ type conditions map[string]map[string][]string
 // Users replace the words in capitals.
 const nodesRole, kaminoRole = "arn:aws:iam::ACCOUNT:role/ROLE-OF-THE-NODES", "arn:aws:iam::ACCOUNT:role/ROLE-OF-KAMINO"
 
-// look is the statement of reads.
-const look = "Look"
+// look is the statement of reads, and promote that of changes of a group.
+const look, promote = "Look", "Promote"
 
 // narrow are the statements on disks, snapshots, images and instances of Kamino's own. Both policies have them: a credential that tags
 // or attaches what others made could copy any disk.
@@ -43,6 +44,14 @@ func narrow() []statement {
 	}
 }
 
+// keepsSize adds the condition that a request changes no limit of a group's size.
+func keepsSize(also conditions) conditions {
+	// Not verified on AWS, permissions: IAM knows a size only in requests that set it.
+	all := conditions{"Null": {"autoscaling:MinSize": {"true"}, "autoscaling:MaxSize": {"true"}}}
+	maps.Copy(all, also)
+	return all
+}
+
 const ofResource, ofRequest = "aws:ResourceTag/", "aws:RequestTag/"
 
 // is returns a condition on a key.
@@ -58,10 +67,9 @@ func ofEC2(kinds ...string) (arns []string) {
 	return arns
 }
 
-// Policy returns the IAM policy for pools without tags, with or without captures in place. Users can leave out a feature: all
-// statements that begin with its name.
-func Policy(inPlace bool) ([]byte, error) {
-	granted := uses.Granted(inPlace)
+// Policy returns the IAM policy for pools without tags. Users can leave out a feature: all statements that begin with its name.
+func Policy(powers ...string) ([]byte, error) {
+	granted := uses.Granted(powers...)
 	var all []statement
 	for _, u := range granted {
 		for _, s := range statementsOf(u) {
@@ -88,16 +96,21 @@ func statementsOf(u cloud.Use) (all []statement) {
 		return all
 	}
 	resource := map[string]string{"PassTheNodesRole": nodesRole, "SeeOwnPermissions": kaminoRole}[u.Statement]
-	return []statement{{Sid: u.Statement, Resource: []string{cmp.Or(resource, anyResource)}}}
+	only := statement{Sid: u.Statement, Resource: []string{cmp.Or(resource, anyResource)}}
+	if u.Statement == promote {
+		only.Condition = keepsSize(nil)
+	}
+	return []statement{only}
 }
 
-// PolicyByTags returns an IAM policy with or without captures in place. It allows changes only of groups, instances and launch
-// templates with the tag kamino = enabled, and of resources that Kamino created.
-func PolicyByTags(inPlace bool) ([]byte, error) {
-	all := []string{anyResource}
-	return document(uses.Granted(inPlace), slices.Concat([]statement{
+// PolicyByTags returns an IAM policy that allows changes only of groups, instances and launch templates with the tag
+// kamino = enabled, and of resources that Kamino created.
+func PolicyByTags(powers ...string) ([]byte, error) {
+	all, tagged := []string{anyResource}, is("StringEquals", ofResource+"kamino", "enabled")
+	return document(uses.Granted(powers...), slices.Concat([]statement{
 		{Sid: look, Resource: all},
-		{Sid: "TaggedPools", Resource: all, Condition: is("StringEquals", ofResource+"kamino", "enabled")},
+		{Sid: "TaggedPools", Resource: all, Condition: tagged},
+		{Sid: "Tagged" + promote, Resource: all, Condition: keepsSize(tagged)},
 		// Not verified on AWS, permissions: the replacement of a root volume asks for the action on instance, task, volume and image.
 		{Sid: "NewRootVolumes", Resource: ofEC2("replace-root-volume-task", "volume", "image", "snapshot")},
 	}, narrow(), []statement{
@@ -114,6 +127,7 @@ func document(granted cloud.Uses, statements []statement, has func(u cloud.Use, 
 		s.Effect, s.Action = "Allow", granted.Actions(func(u cloud.Use) bool { return has(u, s.Sid) })
 		slices.Sort(s.Action)
 	}
+	statements = slices.DeleteFunc(statements, func(s statement) bool { return len(s.Action) == 0 })
 	return json.MarshalIndent(struct {
 		Version   string
 		Statement []statement

@@ -33,11 +33,8 @@ func (p permissionReader) check(ctx context.Context, in, scope string, tags map[
 	var all []cloud.Permission
 	for _, n := range needs {
 		if is := decisions[n.action]; is != decisionUnknown {
-			one := cloud.Permission{Action: n.action, Scope: scope, Allowed: is == decisionAllowed, For: n.Feature}
-			if n.Feature == cloud.ForInPlace {
-				one.Remedy = cloud.InPlaceRemedy("aws")
-			}
-			all = append(all, one)
+			all = append(all, cloud.Permission{Action: n.action, Scope: scope, Allowed: is == decisionAllowed, For: n.Feature,
+				Remedy: cloud.PowerRemedy("aws", n.Feature)})
 		}
 	}
 	return all, err

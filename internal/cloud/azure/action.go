@@ -28,9 +28,6 @@ const (
 	lockRead           = "Microsoft.Authorization/locks/read"
 )
 
-// forRebuild is the value of Permission.For for EnsureRebuilt.
-const forRebuild = "kamino rollback --replace-nodes"
-
 // actionsFor returns the actions for a feature on kinds of resources. The feature of captures is empty.
 func actionsFor(feature string, on ...string) []string {
 	return uses.Actions(func(u cloud.Use) bool { return u.Feature == feature && u.IsOf(on...) })

@@ -69,8 +69,8 @@ func TestRequestClasses(t *testing.T) {
 
 // TestRoleNamesEachActionOnce: actions of several purposes are in one role.
 func TestRoleNamesEachActionOnce(t *testing.T) {
-	for _, inPlace := range []bool{false, true} {
-		text, err := role(inPlace)
+	for _, powers := range [][]string{nil, {cloud.ForInPlace, cloud.ForRebuild}} {
+		text, err := role(powers...)
 		if err != nil {
 			t.Fatal(err)
 		}

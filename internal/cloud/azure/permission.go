@@ -38,7 +38,7 @@ func missing(s scaleSet, granted []grant, actions []string) *cloud.Refusal {
 	}
 	remedy := "assign a role with the actions at that scope (a new role assignment needs some minutes)"
 	if slices.ContainsFunc(lacks, func(action string) bool { return slices.Contains(inPlaceActions, action) }) {
-		remedy = cloud.InPlaceRemedy("azure")
+		remedy = cloud.PowerRemedy("azure", cloud.ForInPlace)
 	}
 	refusal := cloud.Refuse(cloud.PermissionMissing, fmt.Sprintf("the credential may not do %s on %s", strings.Join(lacks, ", "), s.scope()), remedy)
 	return &refusal

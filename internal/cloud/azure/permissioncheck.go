@@ -22,7 +22,7 @@ func (p *PoolProvider) Permissions(ctx context.Context, pool cloud.PoolID) ([]cl
 		return nil, err
 	}
 	var all []cloud.Permission
-	for _, feature := range []string{"", forRebuild, cloud.ForTrialApart, cloud.ForConsole, cloud.ForCopy, cloud.ForInPlace} {
+	for _, feature := range []string{"", cloud.ForRebuild, cloud.ForTrialApart, cloud.ForConsole, cloud.ForCopy, cloud.ForInPlace} {
 		all = append(all, permissionsFor(s, granted, actionsFor(feature, "pool"), feature)...)
 	}
 	return append(all, joining...), nil
@@ -88,10 +88,8 @@ func (p *account) grants(ctx context.Context, s scaleSet) ([]grant, error) {
 func permissionsFor(s scaleSet, granted []grant, actions []string, purpose string) []cloud.Permission {
 	out := make([]cloud.Permission, len(actions))
 	for i, action := range actions {
-		out[i] = cloud.Permission{Action: action, Scope: s.scope(), Allowed: allowed(granted, action), For: purpose}
-		if purpose == cloud.ForInPlace {
-			out[i].Remedy = cloud.InPlaceRemedy("azure")
-		}
+		out[i] = cloud.Permission{Action: action, Scope: s.scope(), Allowed: allowed(granted, action), For: purpose,
+			Remedy: cloud.PowerRemedy("azure", purpose)}
 	}
 	return out
 }

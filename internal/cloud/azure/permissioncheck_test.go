@@ -28,7 +28,7 @@ func TestPermissions(t *testing.T) {
 		t.Fatal(err)
 	}
 	wanted := 4 // trials: deletion, console, subnet and security group
-	for _, feature := range []string{"", cloud.ForCopy, cloud.ForInPlace, forRebuild} {
+	for _, feature := range []string{"", cloud.ForCopy, cloud.ForInPlace, cloud.ForRebuild} {
 		wanted += len(actionsFor(feature, "pool", "instance", "image"))
 	}
 	if len(got) != wanted {
@@ -50,7 +50,7 @@ func TestPermissions(t *testing.T) {
 		{Action: "Microsoft.Compute/snapshots/delete"}, {Action: actionsFor(cloud.ForCopy, "pool")[0], For: cloud.ForCopy},
 		{Action: actionsFor(cloud.ForTrialApart, "pool")[0], For: cloud.ForTrialApart},
 		{Action: "Microsoft.Compute/virtualMachineScaleSets/virtualMachines/powerOff/action", For: cloud.ForInPlace},
-		{Action: "Microsoft.Compute/virtualMachineScaleSets/virtualMachines/reimage/action", For: "kamino rollback --replace-nodes"},
+		{Action: "Microsoft.Compute/virtualMachineScaleSets/virtualMachines/reimage/action", For: cloud.ForRebuild},
 		{Action: joinSecurity, For: cloud.ForTrialApart},
 	}
 	if !slices.EqualFunc(missing, want, func(a, b cloud.Permission) bool { return a.Action == b.Action && a.For == b.For }) {

@@ -9,8 +9,8 @@ import (
 
 // role returns the smallest custom role for the resource group of the pools, with or without captures in place, as input for `az role
 // definition create`. Users replace the words in capitals.
-func role(inPlace bool) ([]byte, error) {
-	granted := uses.Granted(inPlace).Actions(func(u cloud.Use) bool { return u.Where == "" })
+func role(powers ...string) ([]byte, error) {
+	granted := uses.Granted(powers...).Actions(func(u cloud.Use) bool { return u.Where == "" })
 	slices.Sort(granted)
 	granted = slices.Compact(granted) // an action can have several purposes
 	return json.MarshalIndent(struct {

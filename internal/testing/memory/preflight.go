@@ -129,7 +129,7 @@ func (c *PoolProvider) Permissions(ctx context.Context, id cloud.PoolID) ([]clou
 		return nil, err
 	}
 	list := c.permissions(string(p.id), slices.Concat(recipeCalls, recipeLooks), "")
-	return slices.Concat(list, c.permissions(string(p.id), []string{opEnsureRebuilt}, "kamino rollback --replace-nodes"),
+	return slices.Concat(list, c.permissions(string(p.id), []string{opEnsureRebuilt}, cloud.ForRebuild),
 		c.permissions(string(p.id), []string{opEnsureTrial, opEndTrial}, cloud.ForTrialApart),
 		c.permissions(string(p.id), workshopCalls, cloud.ForCopy), c.permissions(string(p.id), protectionCalls, cloud.ForInPlace)), nil
 }
