@@ -32,8 +32,8 @@ func compared(generic, clone []clock.Wait, genericPod, clonePod time.Duration) *
 	return s
 }
 
-func boots(seconds time.Duration) []clock.Wait {
-	return []clock.Wait{{Kind: machine.WaitBoot, Took: seconds * time.Second}}
+func boots(seconds int) []clock.Wait {
+	return []clock.Wait{{Kind: machine.WaitBoot, Took: time.Duration(seconds) * time.Second}}
 }
 
 func TestPrototypeMustBeFaster(t *testing.T) {

@@ -19,7 +19,7 @@ func TestWaitsAreSimulated(t *testing.T) {
 	if err := w.copyFlushed("snapshot", donor.Disk); err != nil {
 		t.Fatal(err)
 	}
-	l, pulls := Latencies{}.Defaulted(), time.Duration(len(disk.BaseImages))
+	l := Latencies{}.Defaulted()
 	if err := w.fleet.PowerOn(t.Context(), donor.ID); err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +32,13 @@ func TestWaitsAreSimulated(t *testing.T) {
 	fresh.Waited = 40 * time.Second
 	w.launch(fresh, platformImage)
 	w.ready("pool000003", fresh.ID)
-	bootstrap := time.Duration(len(fresh.Extensions))*l.Extension + l.Install + pulls*l.Kubelet.ImagePull + l.Join
+	bootstrap := l.Install + l.Join
+	for range fresh.Extensions {
+		bootstrap += l.Extension
+	}
+	for range disk.BaseImages {
+		bootstrap += l.Kubelet.ImagePull
+	}
 	if got, want := clock.Sum(w.waits(fresh.ID)), fresh.Waited+l.PowerOn+l.Boot+bootstrap+l.KubeletStart; got != want {
 		t.Errorf("a node of the generic image was Ready after %s, want %s", got, want)
 	}
