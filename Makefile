@@ -130,6 +130,10 @@ AXE := $(BIN)/axe-$(AXE_VERSION)
 test-browser: browser $(AXE) ## Open the dashboard in Chromium at two widths, light and dark, and run axe-core (Chromium, npm).
 	@KAMINO_BROWSER=$(BROWSER) KAMINO_AXE=$(CURDIR)/$(AXE)/axe.min.js $(GO) test -vet=off -count=1 -run 'TestInABrowser$$' -v ./internal/dashboard/web
 
+.PHONY: picture
+picture: build ## Capture a node in a sandbox, and write the terminal's last screen to docs/images/progress.svg.
+	@hack/picture/progress.sh $(CURDIR)/$(BIN)
+
 .PHONY: screenshots
 screenshots: browser docs-site ## Render the images of the dashboard and of the documentation's site (Chromium).
 	@$(GO) run ./hack/screenshots -browser $(BROWSER) -site $(BIN)/site

@@ -72,10 +72,8 @@ func NewFactory() *Factory {
 	}
 }
 
-// say writes sentences for the user, apart from the output.
-func (f *Factory) say(format string, args ...any) {
-	_ = output.Prose(f.Err, fmt.Sprintf(format, args...))
-}
+// say writes sentences for the user.
+func say(to io.Writer, format string, args ...any) { _ = output.Prose(to, fmt.Sprintf(format, args...)) }
 
 // asks reports whether a user can answer questions.
 func (f *Factory) asks() bool { return f.Asks != nil && f.Asks() }
@@ -85,7 +83,7 @@ func (f *Factory) agreed(message string) bool {
 	if !f.asks() {
 		return true
 	}
-	f.say("%s\nGo on? [y/N] ", message)
+	say(f.Err, "%s\nGo on? [y/N] ", message)
 	answer := f.answer()
 	return answer == "y" || answer == "yes"
 }
@@ -95,7 +93,7 @@ func (f *Factory) chosen(message string, words ...string) string {
 	if !f.asks() {
 		return ""
 	}
-	f.say("%s\nWhich? [%s] ", message, strings.Join(words, "/"))
+	say(f.Err, "%s\nWhich? [%s] ", message, strings.Join(words, "/"))
 	if answer := f.answer(); slices.Contains(words, answer) {
 		return answer
 	}

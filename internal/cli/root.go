@@ -89,7 +89,7 @@ func (f *Factory) Run(ctx context.Context, args []string) int {
 	if errors.Is(context.Cause(ctx), errInterrupted) && !errors.As(err, &e) && !errors.As(err, &refused) {
 		err = &failure{Code: ExitInterrupted, Err: errInterrupted}
 	}
-	f.say("kamino: %s\n", explain(err))
+	say(f.Err, "kamino: %s\n", explain(err))
 	return exitCode(err)
 }
 

@@ -52,6 +52,6 @@ func (f *Factory) running(ctx context.Context, o *Options) *cluster.Running {
 			return seen
 		}
 	}
-	f.say("Server version: unknown (%s).\n", explain(err))
+	say(f.Err, "Server version: unknown (%s).\n", explain(err))
 	return nil
 }

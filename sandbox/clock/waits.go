@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Wait is work that took simulated time. Item tells works of the same kind apart, such as two pulls.
+// Wait is work that took simulated time. Item is the difference between works of the same kind, such as two pulls.
 type Wait struct {
 	Kind string        `json:"kind"`
 	Item string        `json:"item,omitempty"`

@@ -99,7 +99,7 @@ func minutes(d time.Duration) string {
 	return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
 }
 
-// shortName is the name of a node without its domain. The end of a long name tells nodes apart.
+// shortName is the name of a node without its domain. A long name keeps its end, which differs between nodes.
 func shortName(node string) string {
 	name, _, _ := strings.Cut(node, ".")
 	if len(name) > cells {
