@@ -230,7 +230,7 @@ BENCH ?=
 bench: build ## Measure captures, the controller with 15,000 nodes, both methods, status, plan, disks and joins (30 minutes).
 	@cd sandbox && $(GO) build -ldflags '$(SANDBOX_LDFLAGS)' -o ../$(BIN)/kamino-bench ./cmd/kamino-bench
 	@$(GO) test -vet=off -run xxx -bench JoinHealth ./internal/policy/week
-	@$(BIN)/kamino-bench --kamino $(BIN)/kamino --sandbox $(BIN)/kamino-sandbox $(if $(BENCH),$(BENCH),--page docs/reference/benchmarks.md)
+	@$(BIN)/kamino-bench --kamino $(BIN)/kamino --sandbox $(BIN)/kamino-sandbox $(if $(BENCH),$(BENCH),--page docs/contribute/benchmarks.md)
 
 RELEASE_TOOLS := $(BIN)/release-tools
 # Each of four platforms compiles all packages once. goreleaser's default limit of one hour is too short for two cores.
