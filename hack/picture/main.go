@@ -47,7 +47,7 @@ func run(columns, rows int, args []string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer master.Close() //nolint:errcheck // nothing is lost
+	defer master.Close()
 	fd := int(master.Fd())
 	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
 		return "", err

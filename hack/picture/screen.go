@@ -3,8 +3,10 @@ package main
 import (
 	"fmt"
 	"html"
+	"regexp"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // cell is a character with its style: the number of an SGR sequence, or empty.
@@ -13,52 +15,67 @@ type cell struct {
 	style string
 }
 
+// screen is a terminal without a lower edge.
+type screen struct {
+	lines       [][]cell
+	row, column int
+	style       string
+}
+
 // draw applies the text of a terminal: characters, returns, colours, and the movements that package print uses.
 func draw(text string) [][]cell {
-	lines, row, column, style := [][]cell{nil}, 0, 0, ""
-	runes := []rune(text)
-	for i := 0; i < len(runes); i++ {
-		switch r := runes[i]; r {
-		case '\r':
-			column = 0
-		case '\n':
-			row, column = row+1, 0
-			if row == len(lines) {
-				lines = append(lines, nil)
-			}
-		case '\x1b':
-			end := i + 2
-			for end < len(runes) && (runes[end] == ';' || runes[end] == '?' || runes[end] >= '0' && runes[end] <= '9') {
-				end++
-			}
-			if end >= len(runes) {
-				return lines
-			}
-			argument := string(runes[i+2 : end])
-			switch runes[end] {
-			case 'A':
-				n, _ := strconv.Atoi(argument)
-				row = max(row-max(n, 1), 0)
-			case 'J':
-				lines = append(lines[:row:row], lines[row][:min(column, len(lines[row]))])
-			case 'K':
-				lines[row] = lines[row][:min(column, len(lines[row]))]
-			case 'm':
-				style = strings.TrimPrefix(argument, "0")
-			}
-			i = end
-		default:
-			for len(lines[row]) <= column {
-				lines[row] = append(lines[row], cell{r: ' '})
-			}
-			lines[row][column] = cell{r, style}
-			column++
+	s := screen{lines: [][]cell{nil}}
+	for text != "" {
+		if end := sequence.FindStringSubmatchIndex(text); end != nil {
+			s.obey(text[end[2]:end[3]], text[end[4]:end[5]])
+			text = text[end[1]:]
+			continue
 		}
+		r, size := utf8.DecodeRuneInString(text)
+		s.put(r)
+		text = text[size:]
 	}
-	for len(lines) > 1 && len(lines[len(lines)-1]) == 0 {
-		lines = lines[:len(lines)-1]
+	for len(s.lines) > 1 && len(s.lines[len(s.lines)-1]) == 0 {
+		s.lines = s.lines[:len(s.lines)-1]
 	}
-	return lines
+	return s.lines
+}
+
+// sequence is a control sequence at the start of a text: its argument and its final letter.
+var sequence = regexp.MustCompile(`^\x1b\[([0-9;?]*)([A-Za-z])`)
+
+func (s *screen) put(r rune) {
+	switch r {
+	case '\r':
+		s.column = 0
+	case '\n':
+		s.row, s.column = s.row+1, 0
+		if s.row == len(s.lines) {
+			s.lines = append(s.lines, nil)
+		}
+	default:
+		for len(s.lines[s.row]) <= s.column {
+			s.lines[s.row] = append(s.lines[s.row], cell{r: ' '})
+		}
+		s.lines[s.row][s.column] = cell{r, s.style}
+		s.column++
+	}
+}
+
+// obey moves the cursor up (A), clears the rest of the screen (J) or of the line (K), or changes the style (m).
+func (s *screen) obey(argument, letter string) {
+	rest := s.lines[s.row][:min(s.column, len(s.lines[s.row]))]
+	switch letter {
+	case "A":
+		n, _ := strconv.Atoi(argument)
+		s.row = max(s.row-max(n, 1), 0)
+	case "J":
+		s.lines = append(s.lines[:s.row:s.row], rest)
+	case "K":
+		s.lines[s.row] = rest
+	case "m":
+		s.style = strings.TrimPrefix(argument, "0")
+	}
 }
 
 func styled(text, style string) (line []cell) {

@@ -73,7 +73,9 @@ func NewFactory() *Factory {
 }
 
 // say writes sentences for the user.
-func say(to io.Writer, format string, args ...any) { _ = output.Prose(to, fmt.Sprintf(format, args...)) }
+func say(to io.Writer, format string, args ...any) {
+	_ = output.Prose(to, fmt.Sprintf(format, args...))
+}
 
 // asks reports whether a user can answer questions.
 func (f *Factory) asks() bool { return f.Asks != nil && f.Asks() }

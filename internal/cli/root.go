@@ -131,7 +131,8 @@ func (f *Factory) command(o *Options, started *bool) *cobra.Command {
 		newPromoteCommand(f, o), newRollbackCommand(f, o), newRestoreCommand(f, o), newRebuildCommand(f, o), newQuarantineCommand(f, o),
 		newUnquarantineCommand(f, o), newAcknowledgeCommand(f, o), newDeleteVersionCommand(f, o))
 	add(help.GroupNode, newReservationsCommand(f, o), newReturnNodeCommand(f, o))
-	add(help.GroupSetup, newDoctorCommand(f, o), newManifestsCommand(f, o), newControllerCommand(f, o), newVersionCommand(f, o), help.NewOptionsCommand())
+	add(help.GroupSetup, newDoctorCommand(f, o), newManifestsCommand(f, o), newControllerCommand(f, o), newVersionCommand(f, o), newSupportCommand(f, o),
+		help.NewOptionsCommand())
 	help.Rename(root, f.CalledAs)
 	help.Apply(root)
 	return root
