@@ -53,13 +53,13 @@ func (s Source) Write(ctx context.Context, to io.Writer) (problems []string, _ e
 	for name, run := range s.Verbs {
 		files = append(files, file{name, Text(run(ctx))})
 	}
-	for _, kind := range []string{"Prototype", "PrototypePolicy", "NodeOrder"} {
+	for kind, name := range map[string]string{"Prototype": "prototypes", "PrototypePolicy": "policies", "NodeOrder": "nodeorders"} {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(kind + "List"))
 		err := s.Client.List(ctx, list)
 		note(kind, err)
 		if err == nil {
-			files = append(files, objects(strings.ToLower(kind)+"s.yaml", list.Items, note))
+			files = append(files, objects(name+".yaml", list.Items, note))
 		}
 	}
 	nodes, err := s.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{Limit: maxNodes})
