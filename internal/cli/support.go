@@ -11,8 +11,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/build"
 	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/internal/cli/print"
-	"github.com/kamino-dev/kamino/internal/cli/support"
 	"github.com/kamino-dev/kamino/internal/cluster"
+	"github.com/kamino-dev/kamino/internal/doctor"
 	"github.com/kamino-dev/kamino/internal/wording"
 )
 
@@ -31,16 +31,16 @@ in a log. Names of nodes, pools and images stay. Look through the bundle before 
 			if f.Redraws != nil && f.Redraws() {
 				return usagef("the bundle is an archive: write it to a file with `kamino support > bundle.tgz`")
 			}
-			source := support.Source{
+			source := doctor.Bundle{
 				Client: c.Client, Kube: c.Kube, Namespaces: []string{o.Namespace, o.GeneralizeNamespace}, Now: f.Now(),
 				Verbs: map[string]func(context.Context) string{
 					"version.txt": func(ctx context.Context) string {
-						return f.captured(func(g *Factory) error {
+						return outputOf(f, func(g *Factory) error {
 							return print.Build(g.Out, "", print.Builds{Info: build.Read(), Server: g.running(ctx, o)})
 						})
 					},
 					"doctor.txt": func(ctx context.Context) string {
-						return f.captured(func(g *Factory) error { return g.examine(ctx, c, o, "", output.Table) })
+						return outputOf(f, func(g *Factory) error { return g.examine(ctx, c, o, "", output.Table) })
 					},
 				},
 			}
@@ -53,8 +53,8 @@ in a log. Names of nodes, pools and images stay. Look through the bundle before 
 	}
 }
 
-// captured is the output of a verb, with its error.
-func (f *Factory) captured(run func(*Factory) error) string {
+// outputOf is the output of a verb, with its error.
+func outputOf(f *Factory, run func(*Factory) error) string {
 	var out bytes.Buffer
 	g := *f
 	g.Out, g.Err = output.NewSafe(&out), output.NewSafe(&out)

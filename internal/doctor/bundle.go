@@ -1,4 +1,4 @@
-package support
+package doctor
 
 import (
 	"archive/tar"
@@ -28,8 +28,9 @@ const (
 	maxLines = 20_000
 )
 
-// Source is what a bundle reads.
-type Source struct {
+// Bundle is for a report of a bug: what Kamino and the cluster say about each other, without secrets. It reads no Secret and no
+// ConfigMap.
+type Bundle struct {
 	Client client.Client
 	Kube   kubernetes.Interface
 	// Namespaces are those of Kamino.
@@ -39,19 +40,19 @@ type Source struct {
 	Verbs map[string]func(context.Context) string
 }
 
-// file of a bundle.
-type file struct{ name, text string }
+// bundled is a file of a bundle.
+type bundled struct{ name, text string }
 
 // Write writes the bundle. What cannot be read is in problems.txt, and the bundle has the rest.
-func (s Source) Write(ctx context.Context, to io.Writer) (problems []string, _ error) {
-	var files []file
+func (s Bundle) Write(ctx context.Context, to io.Writer) (problems []string, _ error) {
+	var files []bundled
 	note := func(what string, err error) {
 		if err != nil {
-			problems = append(problems, Text(fmt.Sprintf("%s: %v", what, err)))
+			problems = append(problems, withoutSecrets(fmt.Sprintf("%s: %v", what, err)))
 		}
 	}
 	for name, run := range s.Verbs {
-		files = append(files, file{name, Text(run(ctx))})
+		files = append(files, bundled{name, withoutSecrets(run(ctx))})
 	}
 	for kind, name := range map[string]string{"Prototype": "prototypes", "PrototypePolicy": "policies", "NodeOrder": "nodeorders"} {
 		list := &unstructured.UnstructuredList{}
@@ -59,41 +60,41 @@ func (s Source) Write(ctx context.Context, to io.Writer) (problems []string, _ e
 		err := s.Client.List(ctx, list)
 		note(kind, err)
 		if err == nil {
-			files = append(files, objects(name+".yaml", list.Items, note))
+			files = append(files, bundledObjects(name+".yaml", list.Items, note))
 		}
 	}
 	nodes, err := s.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{Limit: maxNodes})
 	if note("nodes", err); err == nil {
-		files = append(files, typed("nodes.yaml", nodes.Items, note))
+		files = append(files, bundledKinds("nodes.yaml", nodes.Items, note))
 	}
 	for _, namespace := range slices.Compact(slices.Sorted(slices.Values(s.Namespaces))) {
 		files = append(files, s.namespace(ctx, namespace, note)...)
 	}
 	if len(problems) > 0 {
-		files = append(files, file{"problems.txt", strings.Join(problems, "\n") + "\n"})
+		files = append(files, bundled{"problems.txt", strings.Join(problems, "\n") + "\n"})
 	}
-	return problems, write(to, files, s.Now)
+	return problems, writeArchive(to, files, s.Now)
 }
 
 // namespace are the objects of Kamino's namespace that are no configuration: events, pods with their logs, Deployments, Leases.
-func (s Source) namespace(ctx context.Context, namespace string, note func(string, error)) (files []file) {
+func (s Bundle) namespace(ctx context.Context, namespace string, note func(string, error)) (files []bundled) {
 	events, err := s.Kube.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{})
 	if note("events of "+namespace, err); err == nil {
-		files = append(files, typed(namespace+"/events.yaml", events.Items, note))
+		files = append(files, bundledKinds(namespace+"/events.yaml", events.Items, note))
 	}
 	deployments, err := s.Kube.AppsV1().Deployments(namespace).List(ctx, metav1.ListOptions{})
 	if note("deployments of "+namespace, err); err == nil {
-		files = append(files, typed(namespace+"/deployments.yaml", deployments.Items, note))
+		files = append(files, bundledKinds(namespace+"/deployments.yaml", deployments.Items, note))
 	}
 	leases, err := s.Kube.CoordinationV1().Leases(namespace).List(ctx, metav1.ListOptions{})
 	if note("leases of "+namespace, err); err == nil {
-		files = append(files, typed(namespace+"/leases.yaml", leases.Items, note))
+		files = append(files, bundledKinds(namespace+"/leases.yaml", leases.Items, note))
 	}
 	pods, err := s.Kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
 	if note("pods of "+namespace, err); err != nil {
 		return files
 	}
-	files = append(files, typed(namespace+"/pods.yaml", pods.Items, note))
+	files = append(files, bundledKinds(namespace+"/pods.yaml", pods.Items, note))
 	for _, pod := range pods.Items {
 		for _, status := range pod.Status.ContainerStatuses {
 			for _, previous := range []bool{false, true} {
@@ -108,7 +109,7 @@ func (s Source) namespace(ctx context.Context, namespace string, note func(strin
 				text, err := s.Kube.CoreV1().Pods(namespace).GetLogs(pod.Name, &corev1.PodLogOptions{
 					Container: status.Name, Previous: previous, TailLines: &lines, Timestamps: true}).DoRaw(ctx)
 				if note("log of "+namespace+"/"+pod.Name, err); err == nil {
-					files = append(files, file{name, Text(string(text))})
+					files = append(files, bundled{name, withoutSecrets(string(text))})
 				}
 			}
 		}
@@ -116,30 +117,30 @@ func (s Source) namespace(ctx context.Context, namespace string, note func(strin
 	return files
 }
 
-// typed is a file with objects of Kubernetes' own kinds.
-func typed[T any](name string, items []T, note func(string, error)) file {
+// bundledKinds is a file with objects of Kubernetes' own kinds.
+func bundledKinds[T any](name string, items []T, note func(string, error)) bundled {
 	var all []unstructured.Unstructured
 	for i := range items {
 		object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&items[i])
 		note(name, err)
 		all = append(all, unstructured.Unstructured{Object: object})
 	}
-	return objects(name, all, note)
+	return bundledObjects(name, all, note)
 }
 
-func objects(name string, items []unstructured.Unstructured, note func(string, error)) file {
+func bundledObjects(name string, items []unstructured.Unstructured, note func(string, error)) bundled {
 	var b strings.Builder
 	for _, item := range items {
-		text, err := yaml.Marshal(Object(item.Object))
+		text, err := yaml.Marshal(scrubbed(item.Object))
 		note(name, err)
 		b.WriteString("---\n" + string(text))
 	}
-	return file{name, b.String()}
+	return bundled{name, b.String()}
 }
 
-// write writes the files as an archive, with one folder.
-func write(to io.Writer, files []file, now time.Time) error {
-	slices.SortFunc(files, func(a, b file) int { return cmp.Compare(a.name, b.name) })
+// writeArchive writes the files as an archive, with one folder.
+func writeArchive(to io.Writer, files []bundled, now time.Time) error {
+	slices.SortFunc(files, func(a, b bundled) int { return cmp.Compare(a.name, b.name) })
 	zip := gzip.NewWriter(to)
 	archive := tar.NewWriter(zip)
 	for _, f := range files {

@@ -1,4 +1,4 @@
-package support
+package doctor
 
 import (
 	"archive/tar"
@@ -52,7 +52,7 @@ var text = strings.Join([]string{
 }, "\n")
 
 func TestTextHasNoSecrets(t *testing.T) {
-	clean := Text(text)
+	clean := withoutSecrets(text)
 	for what, secret := range planted {
 		if strings.Contains(clean, secret) {
 			t.Errorf("%s is left:\n%s", what, clean)
@@ -63,8 +63,9 @@ func TestTextHasNoSecrets(t *testing.T) {
 			t.Errorf("%q is gone:\n%s", kept, clean)
 		}
 	}
-	if plain := "pool nodes-pool1 builds new nodes from version 2026.11.30; image ami-0a36932aa96e034ee, uid 5f0c3f0e-8a53-4a6b-9d0e-3c1b2a4d5e6f"; Text(plain) != plain {
-		t.Errorf("a plain line became %q", Text(plain))
+	const plain = "pool nodes-pool1 builds new nodes from version 2026.11.30; image ami-0a36932aa96e034ee, uid 5f0c3f0e-8a53-4a6b-9d0e-3c1b2a4d5e6f"
+	if withoutSecrets(plain) != plain {
+		t.Errorf("a plain line became %q", withoutSecrets(plain))
 	}
 }
 
@@ -84,15 +85,17 @@ func TestBundleHasNoSecrets(t *testing.T) {
 		Env: []corev1.EnvVar{{Name: "AWS_KEY", Value: planted["env"]}}}}}}
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "kamino", RestartCount: 1}}
 	kube := fake.NewClientset(pod,
-		&corev1.Event{ObjectMeta: meta, Message: text}, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1", Annotations: map[string]string{"note": text}}},
+		&corev1.Event{ObjectMeta: meta, Message: text},
+		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1", Annotations: map[string]string{"note": text}}},
 		&corev1.Secret{ObjectMeta: meta, StringData: map[string]string{"password": planted["Secret"]}},
 		&corev1.ConfigMap{ObjectMeta: meta, Data: map[string]string{"rules": planted["Secret"]}})
 	kube.PrependReactor("list", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, errors.New("forbidden: " + text)
 	})
-	source := Source{
+	source := Bundle{
 		Client: clientfake.NewClientBuilder().WithScheme(scheme).WithObjects(order, prototype).Build(), Kube: kube, Now: time.Now(),
-		Namespaces: []string{namespace, v1alpha1.DefaultGeneralizeNamespace}, Verbs: map[string]func(context.Context) string{"doctor.txt": func(context.Context) string { return text }},
+		Namespaces: []string{namespace, v1alpha1.DefaultGeneralizeNamespace},
+		Verbs:      map[string]func(context.Context) string{"doctor.txt": func(context.Context) string { return text }},
 	}
 	var bundle bytes.Buffer
 	problems, err := source.Write(t.Context(), &bundle)
@@ -108,7 +111,8 @@ func TestBundleHasNoSecrets(t *testing.T) {
 		}
 	}
 	for name, part := range map[string]string{
-		"prototypes.yaml": "name: pool1-2026.11.30", "nodeorders.yaml": "token: " + Removed, "nodes.yaml": "node-1", "doctor.txt": "is Ready", "problems.txt": "leases",
+		"prototypes.yaml": "name: pool1-2026.11.30", "nodeorders.yaml": "token: " + removed, "nodes.yaml": "node-1",
+		"doctor.txt": "is Ready", "problems.txt": "leases",
 		namespace + "/pods.yaml": "AWS_KEY", namespace + "/events.yaml": "is Ready", namespace + "/logs/kamino-0-kamino.log": "fake logs",
 		namespace + "/logs/kamino-0-kamino-previous.log": "fake logs", v1alpha1.DefaultGeneralizeNamespace + "/pods.yaml": "",
 	} {
@@ -117,8 +121,9 @@ func TestBundleHasNoSecrets(t *testing.T) {
 		}
 	}
 	for _, action := range kube.Actions() {
-		if resource := action.GetResource().Resource; resource == "secrets" || resource == "configmaps" || action.GetVerb() != "list" && action.GetVerb() != "get" {
-			t.Errorf("the bundle sends %s %s", action.GetVerb(), resource)
+		resource, verb := action.GetResource().Resource, action.GetVerb()
+		if resource == "secrets" || resource == "configmaps" || verb != "list" && verb != "get" {
+			t.Errorf("the bundle sends %s %s", verb, resource)
 		}
 	}
 }
