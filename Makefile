@@ -130,6 +130,10 @@ AXE := $(BIN)/axe-$(AXE_VERSION)
 test-browser: browser $(AXE) ## Open the dashboard in Chromium at two widths, light and dark, and run axe-core (Chromium, npm).
 	@KAMINO_BROWSER=$(BROWSER) KAMINO_AXE=$(CURDIR)/$(AXE)/axe.min.js $(GO) test -vet=off -count=1 -run 'TestInABrowser$$' -v ./internal/dashboard/web
 
+.PHONY: picture
+picture: build ## Capture a node in a sandbox, and write the terminal's last screen to docs/images/progress.svg.
+	@hack/picture/progress.sh $(CURDIR)/$(BIN)
+
 .PHONY: screenshots
 screenshots: browser docs-site ## Render the images of the dashboard and of the documentation's site (Chromium).
 	@$(GO) run ./hack/screenshots -browser $(BROWSER) -site $(BIN)/site
@@ -226,7 +230,7 @@ BENCH ?=
 bench: build ## Measure captures, the controller with 15,000 nodes, both methods, status, plan, disks and joins (30 minutes).
 	@cd sandbox && $(GO) build -ldflags '$(SANDBOX_LDFLAGS)' -o ../$(BIN)/kamino-bench ./cmd/kamino-bench
 	@$(GO) test -vet=off -run xxx -bench JoinHealth ./internal/policy/week
-	@$(BIN)/kamino-bench --kamino $(BIN)/kamino --sandbox $(BIN)/kamino-sandbox $(if $(BENCH),$(BENCH),--page docs/reference/benchmarks.md)
+	@$(BIN)/kamino-bench --kamino $(BIN)/kamino --sandbox $(BIN)/kamino-sandbox $(if $(BENCH),$(BENCH),--page docs/contribute/benchmarks.md)
 
 RELEASE_TOOLS := $(BIN)/release-tools
 # Each of four platforms compiles all packages once. goreleaser's default limit of one hour is too short for two cores.

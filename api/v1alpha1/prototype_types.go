@@ -130,7 +130,7 @@ const (
 	PhasePublishing   Phase = "Publishing"
 	// PhaseRunningTrial judges a node that was built from the version.
 	PhaseRunningTrial Phase = "RunningTrial"
-	// PhaseAwaitingPromotion waits for a person to promote the version.
+	// PhaseAwaitingPromotion waits until you promote the version.
 	PhaseAwaitingPromotion Phase = "AwaitingPromotion"
 	PhasePromoting         Phase = "Promoting"
 	PhaseRetiring          Phase = "Retiring"

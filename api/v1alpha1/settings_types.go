@@ -368,7 +368,7 @@ type PromotionMode string
 const (
 	// PromotionAutomatic points the pool at the version after replication and a passed trial.
 	PromotionAutomatic PromotionMode = "Automatic"
-	// PromotionManual waits for a person to: kamino promote POOL VERSION.
+	// PromotionManual waits until you run: kamino promote POOL VERSION.
 	PromotionManual PromotionMode = "Manual"
 )
 

@@ -246,7 +246,7 @@ func api(t *testing.T) string {
 	for _, kind := range []struct{ name, file, page string }{
 		{"Prototype", "kamino.dev_prototypes.yaml", "prototype.md"},
 		{"PrototypePolicy", "kamino.dev_prototypepolicies.yaml", "policy.md"},
-		{"NodeOrder", "kamino.dev_nodeorders.yaml", "order.md"},
+		{"NodeOrder", "kamino.dev_nodeorders.yaml", "../contribute/order.md"},
 	} {
 		definition, err := crds.Files.ReadFile(kind.file)
 		if err != nil {

@@ -25,7 +25,7 @@ var documentedRequest = regexp.MustCompile("^\\| `([a-z]+ [a-z/]+)` \\| ([0-9]+)
 // documented are the requests of the page.
 func documented(t *testing.T) map[string]int {
 	t.Helper()
-	page, err := os.ReadFile("../../docs/reference/requests-api-server.md")
+	page, err := os.ReadFile("../../docs/contribute/requests-api-server.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func counts(of map[string]int) string {
 func TestRequestsOfACapture(t *testing.T) {
 	have, toServer := inFull(t).cost(t)
 	if diff := cmp.Diff(documented(t), toServer); diff != "" {
-		t.Errorf("docs/reference/requests-api-server.md lists other requests (-page +sent):\n%s", diff)
+		t.Errorf("docs/contribute/requests-api-server.md lists other requests (-page +sent):\n%s", diff)
 	}
 	if limit := (budget{passes: 30, cloud: 95, server: 150}); have.passes > limit.passes || have.cloud > limit.cloud || have.server > limit.server {
 		t.Errorf("a capture costs %+v, and at most %+v", have, limit)

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/runner"
 )
@@ -57,8 +58,8 @@ func (s *session) followAway(ctx context.Context, p *v1alpha1.Prototype) error {
 	if err == nil {
 		ctx := context.WithoutCancel(ctx)
 		left, err := s.pools().Left(ctx, p)
-		_, err = fmt.Fprintf(s.Out, "Prototype %s is deleted, and %s; %s.\n",
-			p.Name, print.VersionLeft(left, p.Spec.Version, err, explain), donorNow(ctx, s, p))
+		err = output.Prose(s.Out, fmt.Sprintf("Prototype %s is deleted, and %s; %s.\n",
+			p.Name, print.VersionLeft(left, p.Spec.Version, err, explain), donorNow(ctx, s, p)))
 		return err
 	}
 	return cutShort(err, ". "+again)

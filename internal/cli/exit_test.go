@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"net/url"
@@ -11,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -113,4 +116,24 @@ func prior(name, version, node string, phase v1alpha1.Phase) v1alpha1.Prototype 
 		Donor: v1alpha1.Donor{NodeName: node, ProviderID: "memory:///pools/pool1/instances/" + node}}
 	p.Status.Phase = phase
 	return p
+}
+
+// TestErrorsBreakAtWords on a terminal, and stay in one piece elsewhere.
+func TestErrorsBreakAtWords(t *testing.T) {
+	for _, width := range []int{0, 40} {
+		var said bytes.Buffer
+		f := &Factory{Out: io.Discard, Err: &said, Getenv: func(string) string { return "" }, Now: time.Now, Window: func() (int, int) { return width, 24 }}
+		if code := f.Run(t.Context(), []string{"history", "--no-such-flag-in-this-command"}); code != ExitUsage {
+			t.Fatalf("exit code %d", code)
+		}
+		lines := strings.Split(strings.TrimSpace(said.String()), "\n")
+		if broken := len(lines) > 1; broken != (width > 0) || !strings.Contains(said.String(), "--no-such-flag-in-this-command") {
+			t.Errorf("width %d:\n%s", width, said.String())
+		}
+		for _, line := range lines {
+			if width > 0 && len(line) > width {
+				t.Errorf("%d columns: %s", len(line), line)
+			}
+		}
+	}
 }

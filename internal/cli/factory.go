@@ -12,6 +12,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/kamino-dev/kamino/internal/cli/help"
+	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cluster"
@@ -71,6 +72,11 @@ func NewFactory() *Factory {
 	}
 }
 
+// say writes sentences for the user.
+func say(to io.Writer, format string, args ...any) {
+	_ = output.Prose(to, fmt.Sprintf(format, args...))
+}
+
 // asks reports whether a user can answer questions.
 func (f *Factory) asks() bool { return f.Asks != nil && f.Asks() }
 
@@ -79,7 +85,7 @@ func (f *Factory) agreed(message string) bool {
 	if !f.asks() {
 		return true
 	}
-	_, _ = fmt.Fprintf(f.Err, "%s\nGo on? [y/N] ", message)
+	say(f.Err, "%s\nGo on? [y/N] ", message)
 	answer := f.answer()
 	return answer == "y" || answer == "yes"
 }
@@ -89,7 +95,7 @@ func (f *Factory) chosen(message string, words ...string) string {
 	if !f.asks() {
 		return ""
 	}
-	_, _ = fmt.Fprintf(f.Err, "%s\nWhich? [%s] ", message, strings.Join(words, "/"))
+	say(f.Err, "%s\nWhich? [%s] ", message, strings.Join(words, "/"))
 	if answer := f.answer(); slices.Contains(words, answer) {
 		return answer
 	}

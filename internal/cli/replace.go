@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/process"
 	"github.com/kamino-dev/kamino/internal/rebuild"
@@ -74,7 +75,7 @@ func (c *change) replaceNodes(ctx context.Context, deed print.ChangeResult, how 
 		Drain:        v1alpha1.DrainSettings{Force: how.force, Disrupt: how.disrupt, Timeout: metav1.Duration{Duration: how.drainTimeout}},
 		ReadyTimeout: how.readyTimeout, Kured: c.options.Kured, Recorder: c.options.recorder(c.cluster),
 	}
-	notify := func(node, what string) { _, _ = fmt.Fprintf(out, "node %s %s\n", node, what) }
+	notify := func(node, what string) { _ = output.Prose(out, fmt.Sprintf("node %s %s\n", node, what)) }
 	result, err := replacement.Run(ctx, notify, process.Wait)
 	deed.Rebuilt, deed.NotRebuilt, deed.Waiting = result.Rebuilt, result.Failed, result.Waiting
 	deed.Changed = deed.Changed || len(result.Rebuilt) > 0
@@ -87,7 +88,7 @@ func (c *change) replaceNodes(ctx context.Context, deed print.ChangeResult, how 
 		if deed.Nodes != nil && len(deed.Nodes)+len(result.Rebuilt) == 0 {
 			return nil // the message was printed before
 		}
-		_, err := fmt.Fprintf(out, "%s rebuilt; no node runs version %s any longer.\n", wording.Were(len(result.Rebuilt), "node"), deed.Version)
+		err := output.Prose(out, fmt.Sprintf("%s rebuilt; no node runs version %s any longer.\n", wording.Were(len(result.Rebuilt), "node"), deed.Version))
 		return err
 	}
 	return replaceEnding(ctx, deed, err)

@@ -61,12 +61,15 @@ func onSignal(end func()) {
 
 // Run runs the command with the arguments and returns its exit code.
 func (f *Factory) Run(ctx context.Context, args []string) int {
-	out := output.NewSafe(f.Out)
-	if f.Redraws != nil && f.Redraws() {
+	out, said := output.NewSafe(f.Out), output.NewSafe(f.Err)
+	if f.Window != nil {
 		width, _ := f.Window()
-		out.On(width)
+		said.On(width)
+		if f.Redraws != nil && f.Redraws() {
+			out.On(width)
+		}
 	}
-	f.Out, f.Err = out, output.NewSafe(f.Err)
+	f.Out, f.Err = out, said
 	o := &Options{}
 	defer o.end()
 	started := false
@@ -86,7 +89,7 @@ func (f *Factory) Run(ctx context.Context, args []string) int {
 	if errors.Is(context.Cause(ctx), errInterrupted) && !errors.As(err, &e) && !errors.As(err, &refused) {
 		err = &failure{Code: ExitInterrupted, Err: errInterrupted}
 	}
-	_, _ = fmt.Fprintf(f.Err, "kamino: %s\n", explain(err))
+	say(f.Err, "kamino: %s\n", explain(err))
 	return exitCode(err)
 }
 
@@ -128,7 +131,8 @@ func (f *Factory) command(o *Options, started *bool) *cobra.Command {
 		newPromoteCommand(f, o), newRollbackCommand(f, o), newRestoreCommand(f, o), newRebuildCommand(f, o), newQuarantineCommand(f, o),
 		newUnquarantineCommand(f, o), newAcknowledgeCommand(f, o), newDeleteVersionCommand(f, o))
 	add(help.GroupNode, newReservationsCommand(f, o), newReturnNodeCommand(f, o))
-	add(help.GroupSetup, newDoctorCommand(f, o), newManifestsCommand(f, o), newControllerCommand(f, o), newVersionCommand(f, o), help.NewOptionsCommand())
+	add(help.GroupSetup, newDoctorCommand(f, o), newManifestsCommand(f, o), newControllerCommand(f, o), newVersionCommand(f, o), newSupportCommand(f, o),
+		help.NewOptionsCommand())
 	help.Rename(root, f.CalledAs)
 	help.Apply(root)
 	return root

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -45,7 +44,7 @@ func (f *Factory) connect(o *Options) (*cluster.Connection, error) {
 
 // note prints a message that is no result.
 func (f *Factory) note(format string, args ...any) {
-	_, _ = fmt.Fprintf(f.Err, format+"\n", args...)
+	say(f.Err, format+"\n", args...)
 }
 
 // inSession runs a verb with its clients.

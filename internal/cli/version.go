@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -53,6 +52,6 @@ func (f *Factory) running(ctx context.Context, o *Options) *cluster.Running {
 			return seen
 		}
 	}
-	_, _ = fmt.Fprintf(f.Err, "Server version: unknown (%s).\n", explain(err))
+	say(f.Err, "Server version: unknown (%s).\n", explain(err))
 	return nil
 }

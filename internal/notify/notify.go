@@ -27,7 +27,7 @@ const (
 	Failed Kind = "failed"
 	// RolledBack: Kamino rolled back a pool automatically.
 	RolledBack Kind = "rolledback"
-	// Approval: a complete version waits for a person.
+	// Approval: a complete version needs your approval.
 	Approval Kind = "approval"
 	// Frozen: Kamino captures no node of a pool until a person acts.
 	Frozen Kind = "frozen"

@@ -18,6 +18,7 @@ func (s machines) spec(id string) (fleet.Spec, bool) {
 		}
 		known = true
 		spec = specOf(set, i)
+		spec.Waited = s.config.Latencies.Create
 	})
 	return spec, known
 }

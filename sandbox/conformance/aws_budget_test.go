@@ -27,7 +27,7 @@ func (w *amazonGroup) stage() captureEnv {
 		isOn: func() bool { return w.fleet.Power(donor) == fleet.On }, powerOff: func() { w.must(w.server.Shutdown(w.Context(), donor)) }}
 }
 
-const awsRequests = "../../docs/reference/requests-aws.md"
+const awsRequests = "../../docs/contribute/requests-aws.md"
 
 // mostOnAWS is the number of requests of a capture on AWS.
 const mostOnAWS = 150

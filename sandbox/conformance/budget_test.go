@@ -38,7 +38,7 @@ func TestRequestsOfACapture(t *testing.T) {
 	}
 	played("without a trial", func(c *captureCourse) {
 		sent["first"] = c.play(c.t.Context(), version, settings)
-		wantDocumented(c.t, "../../docs/reference/requests-azure.md", inPlace, c.requests.Requests(), func(r requestlog.Request) string {
+		wantDocumented(c.t, "../../docs/contribute/requests-azure.md", inPlace, c.requests.Requests(), func(r requestlog.Request) string {
 			if r.Class == requestlog.Login {
 				return ""
 			}

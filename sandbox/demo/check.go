@@ -31,6 +31,7 @@ func (s *scenario) checks() []check {
 		{"the new node is Ready and was built from the prototype", s.builtFromPrototype},
 		{"the new node ran no bootstrap: recipe and disk have no trace of a bootstrap", s.notBootstrapped},
 		{"the new node has the donor's patched packages and kernel, without a patch or a reboot", s.patchedWithoutPatching},
+		{isFaster, s.prototypeIsFaster},
 		{"the donor's container images were on the new disk from the start", s.imagesAreCached},
 		{"the new node and its donor have different identities: machine-id, host name, ssh key, certificate", s.identityIsItsOwn},
 		{"no two machines have collided", s.nothingCollided},

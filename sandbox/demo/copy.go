@@ -106,7 +106,7 @@ func (s *scenario) donorServed(ctx context.Context) error {
 func (s *scenario) describeDonor() {
 	frozen := s.capture.prototype.Status.Donor.FrozenFor
 	if !s.copiesDonor() || frozen == nil {
-		s.print.line("The donor, %s, was out of service for %s.", s.donor, seconds(s.capture.away.Seconds()))
+		s.print.line("The donor, %s, was out of service for %.0f s of the sandbox's time.", s.donor, s.capture.away.Seconds())
 		return
 	}
 	s.print.line("The donor, %s, served all the time: out of service for 0 s, its disk frozen for %.2f s.", s.donor, frozen.Seconds())

@@ -15,7 +15,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/sandbox/azure"
+	"github.com/kamino-dev/kamino/sandbox/clock"
 	"github.com/kamino-dev/kamino/sandbox/control"
 	"github.com/kamino-dev/kamino/sandbox/machine"
 	"github.com/kamino-dev/kamino/sandbox/pool"
@@ -67,6 +69,8 @@ type scenario struct {
 	donor  string
 	// served are the donor's pods at its capture.
 	served map[types.UID]int32
+	// patching is the simulated time of the donor's patch and reboot.
+	patching time.Duration
 	// asDonor is the identity of the donor at its capture.
 	asDonor  identity
 	generic  joined
@@ -82,10 +86,10 @@ var quickVersions = azure.Latencies{Version: 6 * time.Minute}
 // joined is a node that the pool got by a growth.
 type joined struct {
 	control.Join
-	// Serving is the time until the first pod was ready, in seconds since the order to grow.
-	Serving  float64
 	machine  machine.Status
 	identity identity
+	// boot and pod are what the node and its first pod waited for, in simulated time.
+	boot, pod []clock.Wait
 	// images on the disk when the node became Ready.
 	images []string
 }
@@ -153,7 +157,7 @@ func (s *scenario) steps() []step {
 		{"The pool grows by a node from the generic image", s.growsSlowly},
 		{"A node is patched and rebooted", s.nodeIsPatched},
 		{s.captureTitle(), s.nodeIsCaptured},
-		{"The pool grows by a node from the prototype", s.growsFast},
+		{"The pool grows by a node from the golden image", s.growsFast},
 		{"Checks", s.everythingIsChecked},
 		{"Both nodes, side by side", s.compareNodes},
 	}
@@ -169,7 +173,9 @@ func (s *scenario) captureTitle() string {
 func (s *scenario) end() error {
 	errs := []error{s.stopController(), pioneerDemo{s}.stopRepository()}
 	if s.world != nil {
-		errs = append(errs, s.world.Stop(), world.Judge(s.world, s.Out, 1))
+		var verdict strings.Builder
+		errs = append(errs, s.world.Stop(), world.Judge(s.world, &verdict, 1))
+		write(s.Out, "%s", output.Fold(verdict.String(), columns))
 	}
 	if s.Keep {
 		s.print.line("the directory of the sandbox is kept: %s", s.dir)
@@ -232,6 +238,11 @@ func (s *scenario) nodeIsPatched(ctx context.Context) error {
 	if err := s.world.Patch(ctx, s.donor, control.Patch{Reboot: true}, s.print.event); err != nil {
 		return err
 	}
+	m, err := s.machineOf(s.donor)
+	if err != nil {
+		return err
+	}
+	s.patching = s.world.Fleet().PatchWaits() + clock.Sum(m.Waits)
 	return s.podsRestarted(ctx, s.donor, served)
 }
 

@@ -30,6 +30,7 @@ func (s *scenario) eksChecks() []check {
 		{"the recipe still lets nodes join: the same user data, another image", s.recipeIsKept},
 		{"the donor's container images were on the new disk from the start", s.imagesAreCached},
 		{"the new node has the donor's patched packages and kernel, without a patch or a reboot", s.patchedWithoutPatching},
+		{isFaster, s.prototypeIsFaster},
 		{"the new node and its donor have different identities: machine-id, host name, ssh key, certificate", s.identityIsItsOwn},
 		{"no two machines have collided", s.nothingCollided},
 		{served, s.donorServed},

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/kamino-dev/kamino/sandbox/control"
@@ -19,7 +20,6 @@ func (s *scenario) grow(ctx context.Context) (joined, error) {
 	if err != nil {
 		return joined{}, err
 	}
-	began := time.Now()
 	joins, err := s.world.Scale(ctx, s.pool, control.Scale{Nodes: size + 1, Wait: true}, s.print.event)
 	if err != nil {
 		return joined{}, err
@@ -31,12 +31,13 @@ func (s *scenario) grow(ctx context.Context) (joined, error) {
 	if j.machine, err = s.machineOf(j.Node); err != nil {
 		return joined{}, err
 	}
-	j.images = j.machine.Images
-	if err := s.awaitAgent(ctx, j.Node); err != nil {
+	j.images, j.boot = j.machine.Images, j.machine.Waits
+	pod, err := s.awaitAgent(ctx, j.Node)
+	if err != nil {
 		return joined{}, err
 	}
-	j.Serving = time.Since(began).Seconds()
-	s.print.event(control.Event{Subject: j.Node, Text: "its first pod is ready", Seconds: j.Serving})
+	j.pod = s.world.Fleet().PodWaits(j.machine.ID, pod)
+	s.print.line("%s by the simulated clock: Ready after %s, its first pod after %s", j.Node, minutes(j.ready()), minutes(j.serving()))
 	j.identity, err = identify(j.machine.Disk)
 	return j, err
 }
@@ -49,8 +50,8 @@ func (s *scenario) size(ctx context.Context) (int64, error) {
 	return pools[0].Capacity, nil
 }
 
-// awaitAgent waits for the daemon set's pod on a node.
-func (s *scenario) awaitAgent(ctx context.Context, node string) error {
+// awaitAgent waits for the daemon set's pod on a node, and returns its UID.
+func (s *scenario) awaitAgent(ctx context.Context, node string) (pod types.UID, _ error) {
 	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
 		pods, err := s.world.Kube().CoreV1().Pods(workload.Namespace).List(ctx, metav1.ListOptions{
 			LabelSelector: "app=" + workload.DaemonSet, FieldSelector: "spec.nodeName=" + node,
@@ -60,13 +61,14 @@ func (s *scenario) awaitAgent(ctx context.Context, node string) error {
 		}
 		for _, c := range pods.Items[0].Status.Conditions {
 			if c.Type == corev1.PodReady {
+				pod = pods.Items[0].UID
 				return c.Status == corev1.ConditionTrue, nil
 			}
 		}
 		return false, nil
 	})
 	if err != nil {
-		return fmt.Errorf("no pod of %s on %s is ready: %w", workload.DaemonSet, node, err)
+		return "", fmt.Errorf("no pod of %s on %s is ready: %w", workload.DaemonSet, node, err)
 	}
-	return nil
+	return pod, nil
 }

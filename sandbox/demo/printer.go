@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode/utf8"
 
+	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/sandbox/control"
 	"github.com/kamino-dev/kamino/sandbox/pool"
 )
 
-// printer writes the text: a terminal gets colours, everything else plain lines.
+// printer writes the text: a terminal gets colours, everything else plain lines. Lines break at words.
 type printer struct {
 	out    io.Writer
 	styled bool
@@ -17,6 +19,9 @@ type printer struct {
 }
 
 func newPrinter(out io.Writer, styled bool) *printer { return &printer{out: out, styled: styled} }
+
+// columns of the text. Wider terminals get no wider lines.
+const columns = 80
 
 const (
 	bold  = "\x1b[1m"
@@ -27,7 +32,7 @@ const (
 )
 
 func (t *printer) paint(style, text string) string {
-	if !t.styled {
+	if !t.styled || style == "" {
 		return text
 	}
 	return style + text + reset
@@ -35,39 +40,42 @@ func (t *printer) paint(style, text string) string {
 
 func (t *printer) title(on pool.Cloud) {
 	write(t.out, "%s\n\n", t.paint(bold, "Kamino: golden images from a running node"))
-	write(t.out, "A real Kubernetes control plane, a simulated %s that speaks the real protocol, and machines whose disks\n"+
-		"are real files run on this machine. Time runs %d times as fast as in a cloud.\n", on.Spoken(), TimeScale)
+	write(t.out, "%s\n", output.Wrap(fmt.Sprintf("A real Kubernetes control plane, a simulated %s that speaks the real protocol, and machines "+
+		"whose disks are real files run on this machine. Time runs %d times as fast as in a cloud.", on.Spoken(), TimeScale), columns))
 }
 
 func (t *printer) step(title string) {
 	t.steps++
-	write(t.out, "\n%s\n", t.paint(bold, fmt.Sprintf("%d  %s", t.steps, title)))
+	t.folded("\n", fmt.Sprintf("%-3d", t.steps), bold, title, bold)
 }
 
 func (t *printer) line(format string, args ...any) {
-	write(t.out, "   %s\n", t.paint(dim, fmt.Sprintf(format, args...)))
+	t.folded("   ", "", "", fmt.Sprintf(format, args...), dim)
 }
 
-// footnote explains the figures.
-func (t *printer) footnote() {
-	t.gap()
-	t.line("These are sandbox times. Machines and waits are simulated, %d times as fast as in a cloud. The times in", TimeScale)
-	t.line("brackets are multiplied by %d. The table compares the remaining work; how long the work takes depends on", TimeScale)
-	t.line("your cloud.")
+// folded writes a label and a text, whose further lines stand below its first.
+func (t *printer) folded(before, label, labelStyle, text, style string) {
+	indent := strings.TrimLeft(before, "\n") + strings.Repeat(" ", utf8.RuneCountInString(label))
+	lines := strings.Split(output.Wrap(strings.TrimLeft(text, " "), columns-len(indent)), "\n")
+	write(t.out, "%s%s%s\n", before, t.paint(labelStyle, label), t.paint(style, lines[0]))
+	for _, line := range lines[1:] {
+		write(t.out, "%s%s\n", indent, t.paint(style, line))
+	}
 }
 
 func (t *printer) gap() { write(t.out, "\n") }
 
 func (t *printer) event(e control.Event) {
-	write(t.out, "   %s  %s: %s\n", t.paint(dim, fmt.Sprintf("%5.1f s", e.Seconds)), e.Subject, e.Text)
+	t.folded("   ", fmt.Sprintf("%5.1f s  ", e.Seconds), dim, e.Subject+": "+e.Text, "")
 }
 
 func (t *printer) check(claim string, err error) {
 	if err != nil {
-		write(t.out, "   %s  %s\n          %s\n", t.paint(red, t.sign("✗", "NO")), claim, err)
+		t.folded("   ", t.sign("✗", "NO")+"  ", red, claim, "")
+		t.folded("          ", "", "", err.Error(), "")
 		return
 	}
-	write(t.out, "   %s  %s\n", t.paint(green, t.sign("✓", "ok")), claim)
+	t.folded("   ", t.sign("✓", "ok")+"  ", green, claim, "")
 }
 
 // sign returns the sign for a terminal, else the word.
@@ -82,23 +90,30 @@ func (t *printer) failed(step string) {
 	write(t.out, "\n%s\n", t.paint(red, "The demo failed in \""+step+"\"."))
 }
 
-// table prints rows of three cells, the first row as a heading.
+// cells are the columns of a table's cells.
+const cells = 24
+
+// table prints rows of three cells, the first row as a heading. A long cell breaks at words.
 func (t *printer) table(rows [][3]string) {
-	var width [3]int
-	for _, row := range rows {
-		for i, cell := range row {
-			width[i] = max(width[i], len([]rune(cell)))
-		}
-	}
+	const label = columns - 3 - 2*(cells+2)
 	for n, row := range rows {
-		line := "   "
-		for i, cell := range row {
-			line += cell + strings.Repeat(" ", width[i]-len([]rune(cell))+3)
+		first, second := strings.Split(output.Wrap(row[1], cells), "\n"), strings.Split(output.Wrap(row[2], cells), "\n")
+		for i := range max(len(first), len(second)) {
+			line := [3]string{}
+			if i == 0 {
+				line[0] = row[0]
+			}
+			if i < len(first) {
+				line[1] = first[i]
+			}
+			if i < len(second) {
+				line[2] = second[i]
+			}
+			text := strings.TrimRight(fmt.Sprintf("   %-*s  %-*s  %s", label, line[0], cells, line[1], line[2]), " ")
+			if n == 0 {
+				text = t.paint(bold, text)
+			}
+			write(t.out, "%s\n", text)
 		}
-		line = strings.TrimRight(line, " ")
-		if n == 0 {
-			line = t.paint(bold, line)
-		}
-		write(t.out, "%s\n", line)
 	}
 }

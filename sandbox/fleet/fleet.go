@@ -2,7 +2,10 @@
 // and aws) orders machines and disks. Package machine provides both.
 package fleet
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // DiskID names a disk, a snapshot's or an image version's content: an ARM resource ID in lower case, or a
 // platform image as "publisher:offer:sku:version".
@@ -33,6 +36,10 @@ type Spec struct {
 	// Image is the image reference of the machine, for labels and logs.
 	Image string
 	Zone  string
+	// Waited is the simulated time from the request to the cloud until the launch.
+	Waited time.Duration
+	// ReadRate is how fast a new disk is read for the first time, in MiB/s: the cloud loads its content from a snapshot. 0: at full speed.
+	ReadRate int64
 	// Light asks for a machine without files: a Node, no disk.
 	Light bool
 }

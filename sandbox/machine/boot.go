@@ -51,7 +51,7 @@ func (s *session) comeUp() error {
 	for _, line := range s.kernelLog() {
 		s.print("kernel", "%s", line)
 	}
-	return s.sleep(s.latencies().Boot)
+	return s.sleep(WaitBoot, "", s.latencies().Boot)
 }
 
 // login is the end of the boot on the console.
@@ -122,6 +122,9 @@ func (s *session) returning() error {
 	if !disk.StartsAtBoot(s.root, "kamino-first-boot.service") || !disk.Exists(s.root, "etc/kamino/returning.sh") {
 		return nil
 	}
+	if err := s.sleep(WaitBoot, "first-boot unit", s.latencies().FirstBoot); err != nil {
+		return err
+	}
 	out, err := exec.CommandContext(s.booting, "/bin/sh", filepath.Join(s.root, "etc/kamino/returning.sh"), s.root).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("first-boot unit: %w: %s", err, out)
@@ -162,7 +165,7 @@ func (s *session) cloudInit() error {
 // bootstrap makes the machine a node. The time depends on the missing parts of the disk.
 func (s *session) bootstrap(orders disk.Orders, facts disk.TemplateValues) error {
 	if !disk.Installed(s.root) {
-		if err := s.sleep(s.latencies().Install); err != nil {
+		if err := s.sleep(WaitInstall, "packages", s.latencies().Install); err != nil {
 			return err
 		}
 		if err := errors.Join(disk.InstallNode(s.root, facts), disk.Traces(s.root, facts)); err != nil {
@@ -173,14 +176,14 @@ func (s *session) bootstrap(orders disk.Orders, facts disk.TemplateValues) error
 		if disk.HasImage(s.root, image) {
 			continue
 		}
-		if err := s.sleep(s.latencies().Kubelet.ImagePull); err != nil {
+		if err := s.sleep(WaitPull, image, s.latencies().Kubelet.ImagePull); err != nil {
 			return err
 		}
 		if err := disk.AddImage(s.root, image); err != nil {
 			return err
 		}
 	}
-	if err := s.sleep(s.latencies().Join); err != nil {
+	if err := s.sleep(WaitJoin, "", s.latencies().Join); err != nil {
 		return err
 	}
 	if orders.Profile == disk.Bootstrap {
@@ -216,7 +219,7 @@ func (s *session) extensions() error {
 		if disk.ExtensionDone(s.root, handler) {
 			continue
 		}
-		if err := s.sleep(s.latencies().Extension); err != nil {
+		if err := s.sleep(WaitInstall, extension.Name, s.latencies().Extension); err != nil {
 			return err
 		}
 		if err := disk.RecordExtension(s.root, handler, extension.Name); err != nil {
@@ -232,7 +235,7 @@ func (s *session) nodeadm() error {
 	if !nodeadm.Present(s.root) || join == nil {
 		return nil
 	}
-	if err := s.sleep(s.latencies().Join); err != nil {
+	if err := s.sleep(WaitJoin, "", s.latencies().Join); err != nil {
 		return err
 	}
 	// systemd restarts the units until they succeed. (Restart=on-failure)
@@ -273,7 +276,7 @@ func (s *session) join() error {
 	if s.defect.Kind == disk.NeverJoins {
 		return errors.New("its kubelet does not start: the disk has the defect " + string(s.defect.Kind))
 	}
-	if err := s.sleep(s.latencies().KubeletStart + s.late()); err != nil {
+	if err := s.sleep(WaitJoin, "kubelet", s.latencies().KubeletStart+s.late()); err != nil {
 		return err
 	}
 	return s.keepTrying("kubelet", func() error {
@@ -288,7 +291,7 @@ func (s *session) joinLight() error {
 	s.mu.Lock()
 	s.name = strings.ToLower(s.spec.ComputerName)
 	s.mu.Unlock()
-	if err := s.sleep(s.latencies().KubeletStart); err != nil {
+	if err := s.sleep(WaitJoin, "kubelet", s.latencies().KubeletStart); err != nil {
 		return err
 	}
 	return s.keepTrying("kubelet", func() error {
@@ -313,7 +316,7 @@ func (s *session) keepTrying(program string, start func() error) error {
 			last = text
 		}
 		s.machine.fleet.config.Log.Warn("kubelet did not start, trying again", "machine", s.spec.ID, "error", err)
-		if err := s.sleep(10 * time.Second); err != nil {
+		if err := s.machine.fleet.config.Clock.Sleep(s.booting, 10*time.Second); err != nil {
 			return err
 		}
 	}
@@ -350,6 +353,7 @@ func (s *session) prepareKubelet() (*kubelet.Kubelet, error) {
 	}
 	node := kubelet.Node{
 		Name: name, ProviderID: s.spec.ProviderID, IP: s.machine.address(), Root: s.root, Labels: s.labels(), Info: s.info(),
+		FirstRead: s.machine.firstRead,
 	}
 	var err error
 	if !s.spec.Light {

@@ -14,6 +14,8 @@ type Latencies struct {
 	Shutdown time.Duration
 	// Boot from power on to the system being up; 20 s. KubeletStart from then to the Node being Ready; 5 s.
 	Boot, KubeletStart time.Duration
+	// FirstBoot is what Kamino's first-boot unit adds to a boot: the check of the machine, and new keys; 2 s.
+	FirstBoot time.Duration
 	// Install is the time to download and install packages on a generic image; 105 s. The pulls of three images add
 	// to the time. Join is the rest of the bootstrap; 9 s.
 	Install, Join time.Duration
@@ -31,7 +33,7 @@ type Latencies struct {
 func (l Latencies) Defaulted() Latencies {
 	for field, fallback := range map[*time.Duration]time.Duration{
 		&l.PowerOn: 5 * time.Second, &l.PowerOff: 2 * time.Second, &l.Shutdown: 15 * time.Second,
-		&l.Boot: 20 * time.Second, &l.KubeletStart: 5 * time.Second,
+		&l.Boot: 20 * time.Second, &l.FirstBoot: 2 * time.Second, &l.KubeletStart: 5 * time.Second,
 		&l.Install: 105 * time.Second, &l.Join: 9 * time.Second, &l.Extension: time.Minute,
 		&l.Patch: 5 * time.Minute, &l.Write: 10 * time.Second, &l.Kubelet.ImagePull: 12 * time.Second,
 	} {

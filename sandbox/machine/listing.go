@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kamino-dev/kamino/sandbox/clock"
 	"github.com/kamino-dev/kamino/sandbox/fleet"
 	"github.com/kamino-dev/kamino/sandbox/machine/disk"
 )
@@ -28,6 +29,8 @@ type Status struct {
 	Kernel    string            `json:"kernel,omitempty"`
 	Packages  map[string]string `json:"packages,omitempty"`
 	Images    []string          `json:"images,omitempty"`
+	// Waits of the present boot, up to the start of the kubelet.
+	Waits []clock.Wait `json:"waits,omitempty"`
 }
 
 // Machines lists all machines, sorted by ID.
@@ -70,7 +73,7 @@ func (m *machine) status() Status {
 		Image: r.Spec.Image, Light: r.Spec.Light, Hung: r.Hung,
 	}
 	if s != nil {
-		status.BootID = s.bootID
+		status.BootID, status.Waits = s.bootID, s.waits.List()
 	}
 	if r.Spec.Light {
 		return status

@@ -18,6 +18,8 @@ type machine struct {
 	record  record
 	power   fleet.Power
 	session *session
+	// unread are the container images of a new disk that nothing has read yet.
+	unread map[string]bool
 }
 
 func newMachine(f *Fleet, r record) *machine {
@@ -107,6 +109,7 @@ func (m *machine) switchOn(ctx context.Context) error {
 		m.set(fleet.Off)
 		return fmt.Errorf("boot %s: %w", m.specification().ID, err)
 	}
+	s.noteStart()
 	m.mu.Lock()
 	m.session, m.power = s, fleet.On
 	m.mu.Unlock()

@@ -14,6 +14,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/kamino-dev/kamino/sandbox/clock"
 	"github.com/kamino-dev/kamino/sandbox/fleet"
 	"github.com/kamino-dev/kamino/sandbox/machine/bootconfig"
 	"github.com/kamino-dev/kamino/sandbox/machine/chroot"
@@ -46,6 +47,9 @@ type session struct {
 	running sync.WaitGroup
 	ending  sync.Once
 	ended   chan struct{}
+
+	// waits of this boot, up to the start of the kubelet.
+	waits clock.Waits
 
 	units   *systemd.Manager
 	socket  net.Listener
@@ -299,7 +303,8 @@ func (m *machine) isHung() bool {
 	return m.record.Hung
 }
 
-// sleep waits for a simulated duration, as long as the boot goes on.
-func (s *session) sleep(d time.Duration) error {
+// sleep waits for a simulated duration, as long as the boot goes on, and notes what for.
+func (s *session) sleep(kind, item string, d time.Duration) error {
+	s.waits.Note(kind, item, d)
 	return s.machine.fleet.config.Clock.Sleep(s.booting, d)
 }

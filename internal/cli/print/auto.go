@@ -62,7 +62,7 @@ func AutoResults(w io.Writer, format output.Format, report AutoReport) error {
 				return err
 			}
 		}
-		if _, err := fmt.Fprintf(w, "Refused: %s.\n", sentence); err != nil {
+		if err := output.Prose(w, "Refused: "+sentence+".\n"); err != nil {
 			return err
 		}
 	}

@@ -265,6 +265,6 @@ func staying(version string, nodes []string) string {
 // later.
 func Unlooked(w io.Writer, err error) {
 	if err != nil {
-		fmt.Fprintf(w, "The controller was not notified and reacts within half an hour: %v\n", err)
+		_ = output.Prose(w, fmt.Sprintf("The controller was not notified and reacts within half an hour: %v\n", err))
 	}
 }

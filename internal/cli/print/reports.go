@@ -166,6 +166,7 @@ body { font: 1rem/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto
 table { border-collapse: collapse; width: 100%; margin: 1rem 0; }
 th, td { text-align: left; vertical-align: top; padding: .4rem .6rem; border-bottom: 1px solid #8886; }
 td.number { text-align: right; white-space: nowrap; }
+.lead { font-size: 1.25rem; }
 .source { font-size: .875rem; }
 svg { width: 10rem; height: .8rem; }
 @media print { body { max-width: none; margin: 0; } section { break-after: page; } section:last-child { break-after: auto; } }
@@ -180,7 +181,8 @@ func reportHTML(w io.Writer, all []report.Report) error {
 	var b strings.Builder
 	b.WriteString(reportHead)
 	for _, r := range all {
-		fmt.Fprintf(&b, "<section>\n<h2>Pool %s</h2>\n<p>%s</p>\n", html.EscapeString(r.Pool), span(r))
+		fmt.Fprintf(&b, "<section>\n<h2>Pool %s</h2>\n<p class=\"lead\">%s</p>\n<p>%s</p>\n", html.EscapeString(r.Pool),
+			html.EscapeString(strings.Join(headline(r), " ")), span(r))
 		if len(r.Builds) > 0 {
 			longest := int64(1)
 			for _, build := range r.Builds {

@@ -54,8 +54,8 @@ func Reservations(w io.Writer, format output.Format, report ReservationReport, n
 	}
 	for _, l := range report.Leftovers {
 		if l.HeldBy != "" {
-			if _, err := fmt.Fprintf(w, "Leftover of deleted prototype %s: %s %s, which %s uses. Run `%s`; the controller then deletes the %s.\n",
-				l.Prototype, l.Kind, l.Name, l.HeldBy, l.Release, l.Kind); err != nil {
+			if err := output.Prose(w, fmt.Sprintf("Leftover of deleted prototype %s: %s %s, which %s uses. Run `%s`; the controller then deletes the %s.\n",
+				l.Prototype, l.Kind, l.Name, l.HeldBy, l.Release, l.Kind)); err != nil {
 				return err
 			}
 			continue
@@ -64,7 +64,7 @@ func Reservations(w io.Writer, format output.Format, report ReservationReport, n
 		if l.Kind == reservations.TrialNode { // which no controller of Kamino deletes
 			then = "R"
 		}
-		_, err := fmt.Fprintf(w, "Leftover of deleted prototype %s: %s %s. %sun `%s`.\n", l.Prototype, l.Kind, l.Name, then, l.Command())
+		err := output.Prose(w, fmt.Sprintf("Leftover of deleted prototype %s: %s %s. %sun `%s`.\n", l.Prototype, l.Kind, l.Name, then, l.Command()))
 		if err != nil {
 			return err
 		}

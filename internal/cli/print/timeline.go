@@ -42,7 +42,7 @@ func MoreOfTimeline(w io.Writer, format output.Format, entries []timeline.Entry)
 			}
 			continue
 		}
-		if _, err := fmt.Fprintf(w, "%s  %-16s  %s: %s\n", row[0], row[len(row)-3], row[len(row)-2], row[len(row)-1]); err != nil {
+		if err := output.Prose(w, fmt.Sprintf("%s  %-16s  %s: %s\n", row[0], row[len(row)-3], row[len(row)-2], row[len(row)-1])); err != nil {
 			return err
 		}
 	}

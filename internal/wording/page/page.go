@@ -11,7 +11,7 @@ const (
 	ClusterAPI = Root + "reference/cluster-api.md"
 	Policy     = Root + "reference/policy.md"
 	History    = Root + "tasks/history.md"
-	Kured      = Root + "tasks/kured.md"
+	Kured      = Root + "tasks/before-you-start.md#kured"
 	Moving     = Root + "tasks/moving.md"
 	Reasons    = Root + "troubleshooting/reasons.md"
 )

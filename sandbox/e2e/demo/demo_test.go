@@ -31,7 +31,7 @@ func TestPioneer(t *testing.T) {
 			t.Parallel()
 			sandbox.Demo(t, sandbox.Kamino, "--pioneer", "--cloud", cloud).AssertPassed(
 				"libssl3 3.0.2-0ubuntu1.16 fixes CVE-2026-0001", "ok  the version has the patch level of the signed report",
-				"ok  the next nodes were built from the version, and were patched", "ok  no other node ran apt", "pool of 500 nodes",
+				"ok  the next nodes were built from the version, and were patched", "ok  no other node ran apt", "500 new nodes", "rebuild.outdated",
 				"ok  the pioneer is back in service",
 			)
 		})

@@ -87,6 +87,7 @@ func (w *worker) run(ctx context.Context, pod *corev1.Pod, c *container) error {
 		return w.crash(ctx, c)
 	}
 	if program == "" {
+		w.waits.Note("start", c.spec.Name, service.Latencies.ContainerStart)
 		if err := service.Clock.Sleep(ctx, service.Latencies.ContainerStart); err != nil {
 			return err
 		}

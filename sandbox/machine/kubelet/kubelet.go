@@ -28,6 +28,8 @@ type Node struct {
 	Config bootconfig.Config
 	// Root of the machine's disk tree; empty for a light machine.
 	Root string
+	// FirstRead is the simulated time of the first read of an image on a new disk, and 0 after it; nil is none.
+	FirstRead func(image string) time.Duration
 	// Client uses the node's own credential; nil if all nodes share the service's client.
 	Client kubernetes.Interface
 

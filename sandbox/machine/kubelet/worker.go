@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/kamino-dev/kamino/sandbox/clock"
 	"github.com/kamino-dev/kamino/sandbox/machine/disk"
 )
 
@@ -37,6 +38,9 @@ type worker struct {
 	ip         string
 	containers []*container
 	volumes    *volumes
+
+	// waits until the containers run.
+	waits clock.Waits
 }
 
 func newWorker(k *Kubelet, pod *corev1.Pod) *worker {
@@ -218,6 +222,9 @@ func (w *worker) pull(ctx context.Context, pod *corev1.Pod) (bool, error) {
 		present := k.node.Root != "" && disk.HasImage(k.node.Root, c.spec.Image)
 		// With "Always", the runtime asks the registry for the digest of an image on the disk.
 		if present && (c.spec.ImagePullPolicy != corev1.PullAlways || problem == "") {
+			if err := w.read(ctx, c.spec.Image); err != nil {
+				return false, err
+			}
 			continue
 		}
 		if c.spec.ImagePullPolicy == corev1.PullNever {
@@ -225,6 +232,7 @@ func (w *worker) pull(ctx context.Context, pod *corev1.Pod) (bool, error) {
 			w.begun = true
 			return false, w.report(ctx, pod)
 		}
+		w.waits.Note("pull", c.spec.Image, k.service.Latencies.ImagePull)
 		if err := k.download(ctx, c.spec.Image); err != nil {
 			return false, err
 		}
@@ -236,6 +244,27 @@ func (w *worker) pull(ctx context.Context, pod *corev1.Pod) (bool, error) {
 		}
 	}
 	return true, nil
+}
+
+// read waits for the first read of an image from a new disk.
+func (w *worker) read(ctx context.Context, image string) error {
+	if w.kubelet.node.FirstRead == nil {
+		return nil
+	}
+	took := w.kubelet.node.FirstRead(image)
+	w.waits.Note("read", image, took)
+	return w.kubelet.service.Clock.Sleep(ctx, took)
+}
+
+// Waits are what a pod waited for until its containers ran; nil for an unknown pod.
+func (k *Kubelet) Waits(pod types.UID) []clock.Wait {
+	k.mu.Lock()
+	w := k.workers[pod]
+	k.mu.Unlock()
+	if w == nil {
+		return nil
+	}
+	return w.waits.List()
 }
 
 // refuse reports an image that cannot be pulled: first the failure, then the back-off. The sandbox never tries again.
