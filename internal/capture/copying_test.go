@@ -204,7 +204,7 @@ func (c *copyEnv) runWorkshopPod() {
 	disk := &v1alpha1.CopiedDisk{Snapshot: snapshot, Device: device}
 	reason, message := "", c.verdict
 	switch {
-	case !c.flushed[device]:
+	case !c.flushed[snapshot[strings.LastIndex(snapshot, "/")+1:]]:
 		reason, message = v1alpha1.StaleCopy, "the copy does not hold the last flush"
 	case c.torn > 0:
 		c.torn--
@@ -430,68 +430,111 @@ func TestACopyWithoutARecordedAnswerSaysWhy(t *testing.T) {
 	}
 }
 
-// TestAWorkshopThatReboots: a machine that boots with the copy attached may be the donor. Before, a reboot does no harm.
-func TestAWorkshopThatReboots(t *testing.T) {
-	attached := func(_ *v1alpha1.Prototype, w memory.World) bool { return len(w.Copies) > 0 && w.Copies[0].IsAttached }
-	cleaned := func(p *v1alpha1.Prototype, w memory.World) bool { return p.Status.Proof != nil && attached(p, w) }
-	joined := func(p *v1alpha1.Prototype, _ memory.World) bool { return p.Status.Phase == v1alpha1.PhaseCopying }
+// workshopNode is the newest workshop with its Node, once it has joined; an empty ID before.
+func (c *copyEnv) workshopNode() (cloud.InstanceID, *corev1.Node) {
+	for _, w := range slices.Backward(c.cloud.World().Workshops) {
+		for _, id := range w.Instances {
+			if n, _ := c.tracked("nodes", "", nodeNameOf(id)).(*corev1.Node); n != nil {
+				return id, n
+			}
+		}
+	}
+	return "", nil
+}
+
+// TestALostWorkshop: a machine that boots with the copy attached may be the donor, and one that is gone cleans nothing. A fresh one
+// cleans the snapshot of the donor's disk, if that is still there, or another one. Before the copy is there, a reboot does no harm.
+func TestALostWorkshop(t *testing.T) {
+	arrived := func(_ *v1alpha1.Prototype, w memory.World) bool { return slices.ContainsFunc(w.Copies, isAttached) }
+	attached := func(p *v1alpha1.Prototype, w memory.World) bool {
+		return p.Status.Phase == v1alpha1.PhaseGeneralizing && arrived(p, w)
+	}
+	cleaned := func(p *v1alpha1.Prototype, w memory.World) bool { return p.Status.Proof != nil && arrived(p, w) }
+	copied := func(p *v1alpha1.Prototype, _ memory.World) bool { return p.Status.Phase == v1alpha1.PhaseCopying }
+	quiet := func(p *v1alpha1.Prototype, _ memory.World) bool { return p.Status.Phase == v1alpha1.PhaseQuiescing }
+	reboot, silence, vanish := -1*time.Second, time.Minute, time.Duration(0)
 	for name, of := range map[string]struct {
 		when func(*v1alpha1.Prototype, memory.World) bool
-		// reboots, or is not Ready for so long.
-		silent time.Duration
-		words  string // empty: the capture succeeds
+		how  time.Duration // silence for so long, or one of the above
+		// strikes hit so many workshops, each once. lost of them are lost, and tries copies of the donor's disk are made.
+		strikes, lost int
+		tries         int32
+		words         string
 	}{
-		"before the copy is there":      {when: joined},
-		"with the copy":                 {when: attached, words: "has booted again"},
-		"with the cleaned copy":         {when: cleaned, words: "has booted again"},
-		"silent before the copy":        {when: joined, silent: 5 * time.Minute},
-		"silent for a moment":           {when: attached, silent: 20 * time.Second},
-		"silent for long":               {when: attached, silent: 10 * time.Minute, words: "not Ready for more than 30s"},
-		"silent with the cleaned copy":  {when: cleaned, silent: 10 * time.Minute, words: "not Ready for more than 30s"},
-		"shortly with the cleaned copy": {when: cleaned, silent: 20 * time.Second},
-		"so often that it adds up":      {when: attached, silent: -20 * time.Second},
+		"reboots before the copy is there":    {copied, reboot, 1, 0, 1, ""},
+		"reboots as the copy arrives":         {arrived, reboot, 1, 1, 1, "has booted again"},
+		"reboots with the copy":               {attached, reboot, 1, 1, 2, "has booted again"},
+		"reboots with the cleaned copy":       {cleaned, reboot, 1, 1, 2, "has booted again"},
+		"reboots twice":                       {attached, reboot, 2, 2, 3, "has booted again"},
+		"reboots always":                      {attached, reboot, 3, 3, 3, "has booted again"},
+		"is silent before the copy":           {copied, 5 * time.Minute, 1, 0, 1, ""},
+		"is silent for a moment":              {attached, 20 * time.Second, 1, 0, 1, ""},
+		"is silent for long":                  {attached, silence, 1, 1, 2, "not Ready for more than 30s"},
+		"is silent with the cleaned copy":     {cleaned, silence, 1, 1, 2, "not Ready for more than 30s"},
+		"is shortly silent with a clean copy": {cleaned, 20 * time.Second, 1, 0, 1, ""},
+		"is gone before the copy":             {quiet, vanish, 1, 1, 2, "gone or off"},
+		"is gone with the snapshot complete":  {copied, vanish, 1, 1, 1, "gone or off"},
+		"is gone twice with the snapshot":     {copied, vanish, 2, 2, 1, "gone or off"},
+		"is gone with the copy":               {attached, vanish, 1, 1, 2, "gone or off"},
+		"is gone with the cleaned copy":       {cleaned, vanish, 1, 1, 2, "gone or off"},
+		"is always gone":                      {copied, vanish, 3, 3, 1, "gone or off"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := byCopy(t)
 			c.decide()
-			var struck time.Time
-			strikes := 0
+			struck, seen := map[cloud.InstanceID]time.Time{}, map[string]bool{}
+			said, record := "", v1alpha1.CopyRecord{}
 			p := c.course(func(int) {
 				p, world := c.prototype(), c.cloud.World()
-				if p == nil || len(world.Workshops) == 0 || len(world.Workshops[0].Instances) == 0 {
-					return
+				for _, w := range world.Workshops {
+					seen[w.Name] = true
 				}
-				n, _ := c.tracked("nodes", "", nodeNameOf(world.Workshops[0].Instances[0])).(*corev1.Node)
-				if n == nil {
-					return
+				if p.Status.Record != nil && p.Status.Record.Copy != nil {
+					record = *p.Status.Record.Copy
 				}
-				isOver := !struck.IsZero() && c.clock.Now().Sub(struck) >= of.silent.Abs()
+				if strings.Contains(p.Status.Progress, "a workshop was lost") {
+					said = p.Status.Progress
+				}
+				id, n := c.workshopNode()
+				at, isStruck := struck[id]
 				switch {
-				case struck.IsZero() && of.when(p, world):
-					struck = c.clock.Now()
-					if strikes++; of.silent == 0 {
+				case n == nil || p.Status.Failure != nil:
+					return
+				case !isStruck && len(struck) < of.strikes && of.when(p, world):
+					struck[id] = c.clock.Now()
+					switch of.how {
+					case vanish:
+						c.cloud.RemoveInstance(id)
+						return
+					case reboot:
 						n.Status.NodeInfo.BootID = "another"
-					} else {
+					default:
 						n.Status.Conditions[0].Status = corev1.ConditionUnknown
 					}
-				case isOver && of.silent != 0 && !nodestate.Ready(n):
+				case isStruck && of.how > 0 && c.clock.Now().Sub(at) >= of.how:
 					n.Status.Conditions[0].Status = corev1.ConditionTrue
-				case isOver && of.silent < 0 && strikes < 3:
-					struck = time.Time{}
 				}
 				c.must(c.objects.Update(corev1.SchemeGroupVersion.WithResource("nodes"), n, ""))
 			})
+			if len(struck) != of.strikes || record.Try != of.tries || len(seen) != min(of.lost+1, mostWorkshops) {
+				t.Errorf("%d workshops were struck, %d copies made, workshops %v", len(struck), record.Try, seen)
+			}
+			if !strings.Contains(said, of.words) || (said == "") != (of.lost == 0) {
+				t.Errorf("the progress was %q", said)
+			}
 			switch {
-			case strikes == 0:
-				t.Fatal("the copy was never there")
-			case of.words == "":
+			case of.lost < mostWorkshops:
 				c.copied(p)
+			case of.how == vanish:
+				c.gaveUp(p, plan.WorkshopGone, "3 workshops", of.words)
 			default:
-				c.gaveUp(p, plan.WorkshopRestarted, of.words, donorName, "publishes nothing")
+				c.gaveUp(p, plan.WorkshopRestarted, "3 workshops", of.words, donorName, "publishes nothing")
 			}
 		})
 	}
 }
+
+func isAttached(d memory.CopyView) bool { return d.IsAttached }
 
 // TestEverySingleCallLostOfACopy loses each call of a capture by copy. The donor serves all the time, and one version is published.
 func TestEverySingleCallLostOfACopy(t *testing.T) {
@@ -500,6 +543,24 @@ func TestEverySingleCallLostOfACopy(t *testing.T) {
 		c.schedule = schedule
 		c.decide()
 		c.copied(c.course())
+	}}.LoseEach(t)
+}
+
+// TestEverySingleCallLostWithALostWorkshop loses each call while the first workshop goes, before its copy is cleaned.
+func TestEverySingleCallLostWithALostWorkshop(t *testing.T) {
+	memory.Courses{Losses: losses, Least: 60, Choose: each(1, 0), Sparse: testing.Short(), Play: func(t *testing.T, schedule *memory.Schedule) {
+		c := byCopy(t)
+		c.schedule = schedule
+		c.decide()
+		struck := false
+		c.copied(c.course(func(int) {
+			if id, _ := c.workshopNode(); id != "" && !struck && slices.ContainsFunc(c.cloud.World().Copies, isAttached) {
+				struck = c.cloud.RemoveInstance(id)
+			}
+		}))
+		if !struck {
+			t.Error("no workshop was there")
+		}
 	}}.LoseEach(t)
 }
 

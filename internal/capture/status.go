@@ -25,7 +25,7 @@ func report(w *pass, d plan.Decision, now time.Time) {
 		s.Failure = failure(w, d)
 	}
 	enterPhase(s, phaseOf(w, d), now)
-	s.Progress = cmp.Or(trialProgress(w, d), progress(w, waitAfter(d)))
+	s.Progress = cmp.Or(trialProgress(w, d), lossProgress(w, d), progress(w, waitAfter(d)))
 	reportDonor(w, now)
 	if w.disk.comparison != "" {
 		s.UnknownFiles = w.disk.comparison
@@ -138,6 +138,9 @@ func workshopProgress(w *pass) string {
 	if at := w.copyRecord().Workshop.StartedAt; at != nil {
 		text = fmt.Sprintf("waiting until the workshop is Ready, until %s at the latest; the donor serves", clock24(at.Add(workshopLimit)))
 	}
+	if w.copyRecord().Workshops > 1 {
+		text = freshWorkshop(w) + "; " + text
+	}
 	switch {
 	case w.copy.late != "":
 		text += ": " + w.copy.late
@@ -149,6 +152,24 @@ func workshopProgress(w *pass) string {
 		text += ": the instance has not joined yet"
 	}
 	return text
+}
+
+// lossProgress is the progress while a lost workshop is removed; empty otherwise.
+func lossProgress(w *pass, d plan.Decision) string {
+	if !w.facts.Copy.Wanted || d.Do == plan.Fail || !replacesWorkshop(w) {
+		return ""
+	}
+	return freshWorkshop(w) + "; the donor serves"
+}
+
+// freshWorkshop says that a workshop was lost, and why.
+func freshWorkshop(w *pass) string {
+	r := w.copyRecord()
+	number := r.Workshops
+	if replacesWorkshop(w) {
+		number++
+	}
+	return fmt.Sprintf("a workshop was lost (%s), and a fresh one follows, %d of %d", cmp.Or(workshopLoss(w), r.Message, "no cause is known"), number, mostWorkshops)
 }
 
 // isUnbegun reports whether the capture waits for its first decisions.
