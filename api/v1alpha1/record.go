@@ -162,6 +162,9 @@ type WorkshopRecord struct {
 	// when the Node is not Ready in that boot.
 	Boot      string       `json:"boot,omitempty"`
 	AwaySince *metav1.Time `json:"awaySince,omitempty"`
+	// Free is since when the proven disk is attached to no machine, and Heartbeat the version of the kubelet's Lease then.
+	Free      *metav1.Time `json:"free,omitempty"`
+	Heartbeat string       `json:"heartbeat,omitempty"`
 	// CleaningUp: whatever there is of the workshop is removed. CleanupStartedAt is since when.
 	CleaningUp       bool         `json:"cleaningUp,omitempty"`
 	CleanupStartedAt *metav1.Time `json:"cleanupStartedAt,omitempty"`

@@ -39,6 +39,9 @@ const (
 	// awayLimit is the time for which the Node may be not Ready with the copy attached. Without a heartbeat of its kubelet, a Node is
 	// not Ready after 40 seconds.
 	awayLimit = 30 * time.Second
+	// heardLimit is the time after which a Node that is still Ready shows that its kubelet has reported meanwhile. The node controller
+	// waits for 40 to 50 seconds.
+	heardLimit = time.Minute
 	// quietLimit is the time for the pod on the donor, from its order on. The pod waits ten minutes for a quiet disk, and then ten
 	// minutes for the engine.
 	quietLimit = 25 * time.Minute
@@ -189,6 +192,26 @@ func (c copying) lookCopy(ctx context.Context, w *pass) (err error) {
 		return err
 	}
 	f.Copy.Volume = volumeOf(w.copy.disk)
+	return c.lookHeartbeat(ctx, w)
+}
+
+// lookHeartbeat asks whether the workshop has lived on in its boot until the proven disk was free. The Node of a machine that crashed
+// stays Ready for 40 seconds, and meanwhile the machine could have booted from the disk. Only its kubelet renews its Lease.
+func (c copying) lookHeartbeat(ctx context.Context, w *pass) error {
+	f, r := &w.facts, w.copyRecord().Workshop
+	if f.Copy.Volume != plan.VolumeFree || f.Copy.Workshop != plan.WorkshopReady || !w.record.Proves(w.p.Status.Proof, w.p.UID) {
+		return nil
+	}
+	version := ""
+	lease, err := c.kube.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(ctx, w.copy.node.Name, metav1.GetOptions{})
+	if err == nil {
+		version = lease.ResourceVersion
+	}
+	if r.Free == nil {
+		now := metav1.NewTime(c.now())
+		return c.note(ctx, w, func(r *v1alpha1.CopyRecord) { r.Workshop.Free, r.Workshop.Heartbeat = &now, version })
+	}
+	f.Copy.Heard = version != "" && r.Heartbeat != "" && version != r.Heartbeat || c.now().Sub(r.Free.Time) > heardLimit
 	return nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -529,6 +530,54 @@ func TestALostWorkshop(t *testing.T) {
 				c.gaveUp(p, plan.WorkshopGone, "3 workshops", of.words)
 			default:
 				c.gaveUp(p, plan.WorkshopRestarted, "3 workshops", of.words, donorName, "publishes nothing")
+			}
+		})
+	}
+}
+
+// TestACrashBeforeTheDetach: the Node of a machine that crashed stays Ready for 40 seconds, in which the machine could boot from the
+// cleaned copy. The disk of a workshop whose kubelet reports is copied at once.
+func TestACrashBeforeTheDetach(t *testing.T) {
+	leases := coordinationv1.SchemeGroupVersion.WithResource("leases")
+	for name, crashes := range map[string]bool{"crashes": true, "reports": false} {
+		t.Run(name, func(t *testing.T) {
+			c := byCopy(t)
+			c.decide()
+			var struck, free, taken time.Time
+			var crashed cloud.InstanceID
+			workshops, beat := int32(0), 0
+			p := c.course(func(int) {
+				p, world := c.prototype(), c.cloud.World()
+				if r := p.Status.Record; r != nil && r.Copy != nil {
+					workshops = r.Copy.Workshops
+				}
+				id, n := c.workshopNode()
+				if n == nil {
+					return
+				}
+				switch isFree := p.Status.Proof != nil && !slices.ContainsFunc(world.Copies, isAttached); {
+				case struck.IsZero() && p.Status.Proof != nil && crashes:
+					struck, crashed = c.clock.Now(), id
+				case id == crashed && c.clock.Now().Sub(struck) > 40*time.Second:
+					n.Status.Conditions[0].Status = corev1.ConditionUnknown
+					c.must(c.objects.Update(corev1.SchemeGroupVersion.WithResource("nodes"), n, ""))
+				case free.IsZero() && isFree:
+					free = c.clock.Now()
+				case taken.IsZero() && p.Status.Phase == v1alpha1.PhaseReleasing:
+					taken = c.clock.Now()
+				}
+				if beat++; id != crashed {
+					lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: n.Name, Namespace: corev1.NamespaceNodeLease, ResourceVersion: fmt.Sprint(beat)}}
+					_ = c.objects.Delete(leases, lease.Namespace, lease.Name)
+					c.must(c.objects.Create(leases, lease, lease.Namespace))
+				}
+			})
+			c.copied(p)
+			if want := map[bool]int32{true: 2, false: 1}[crashes]; workshops != want {
+				t.Errorf("%d workshops were made, want %d", workshops, want)
+			}
+			if waited := taken.Sub(free); !crashes && (free.IsZero() || waited > heardLimit/2) {
+				t.Errorf("free at %s, and the snapshot %s later", free, waited)
 			}
 		})
 	}

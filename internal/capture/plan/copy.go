@@ -29,6 +29,9 @@ type CopyFacts struct {
 	Raw Artifact
 	// Volume is the disk made from the raw snapshot.
 	Volume Volume
+	// Heard: since the proven disk is free, the kubelet of the workshop has reported in the boot of the proof. So no machine has booted from
+	// the disk.
+	Heard bool
 	// Accepted: the cloud accepted the raw snapshot while the donor's disk was quiet.
 	Accepted bool
 	// Unusable: the pod on the workshop reported that the copy lacks the donor's last flush, or a complete set of packages.
@@ -287,9 +290,9 @@ func copyCleaned(f Facts) Decision {
 		return do(DeleteOrder)
 	case f.Copy.Volume == VolumeAttached:
 		return do(DetachVolume)
-	case f.Copy.Volume == VolumeFree:
+	case f.Copy.Volume == VolumeFree && f.Copy.Heard:
 		return do(TakeSnapshot)
-	case f.Copy.Volume == VolumeChanging:
+	case f.Copy.Volume == VolumeChanging, f.Copy.Volume == VolumeFree:
 		return wait(ForVolume)
 	}
 	return fail(CopyUnusable) // the volume is gone

@@ -25,6 +25,8 @@ type workWorld struct {
 	// stuck: the workshop's Node will not be Ready. hung: neither donor nor pods move again. bootedWith: the workshop booted while
 	// the volume was attached, on purpose. second: it has rebooted then, and may run the donor's system.
 	stuck, hung, bootedWith, second bool
+	// silent: the workshop has crashed and may boot from the volume, and its Node is still Ready.
+	silent bool
 	// copies and workshops that were begun.
 	copies, workshops int8
 	// onDonor: the pod is on the donor.
@@ -89,6 +91,7 @@ func (w workWorld) derived() workWorld {
 	f.Disk.PodKnown = w.adopted && f.Disk.Pod != NoPod
 	f.Disk.Reported = w.adopted && f.Disk.Order && w.said != saidNothing && !f.Disk.Proven && !f.Copy.Unusable
 	f.Copy.Spent, f.Copy.LastWorkshop = w.copies >= mostCopies, w.workshops >= mostWorkshops
+	f.Copy.Heard = f.Copy.Heard && f.Copy.Volume == VolumeFree
 	if f.Disk.Pod == NoPod && f.Copy.Quiesce != NoQuiesce {
 		f.Copy.Quiesce = NoQuiesce
 	}
@@ -220,6 +223,10 @@ func (w workWorld) progress() workWorld {
 		f.Copy.Volume = NoVolume
 	case f.Copy.Volume == VolumeChanging && f.Disk.Proven:
 		f.Copy.Volume = VolumeFree
+	case f.Copy.Volume == VolumeFree && f.Disk.Proven && f.Copy.Workshop == WorkshopReady && !w.silent && !f.Copy.Heard:
+		f.Copy.Heard = true
+	case w.silent:
+		f.Copy.Workshop, w.silent = WorkshopAway, false
 	case f.Copy.Volume == VolumeChanging:
 		f.Copy.Volume = VolumeAttached
 	case working && w.adopted && !w.hung && w.said == saidNothing && f.Disk.Order && f.Copy.Volume == VolumeAttached && f.Copy.Workshop == WorkshopReady:
@@ -301,6 +308,11 @@ func (w workWorld) adverse() []workWorld {
 	add(func(n *workWorld) { // it reboots while the volume is attached, or about to be
 		if n.f.Copy.Workshop == WorkshopReady && (n.f.Copy.Volume == VolumeAttached || n.f.Copy.Volume == VolumeChanging) {
 			n.f.Copy.Workshop, n.second, n.clean = WorkshopAway, true, false
+		}
+	})
+	add(func(n *workWorld) { // it crashes, and boots from the volume before the volume is detached
+		if n.f.Copy.Workshop == WorkshopReady && (n.f.Copy.Volume == VolumeAttached || n.f.Copy.Volume == VolumeChanging) {
+			n.silent, n.clean = true, false
 		}
 	})
 	add(func(n *workWorld) { // its Node is not Ready for a moment
@@ -576,8 +588,9 @@ func TestWrongCopiers(t *testing.T) {
 				f.Copy.Workshop = WorkshopMaking
 			}
 		}),
-		"gives up with the first workshop": without(func(f *Facts) { f.Copy.LastWorkshop = true }),
-		"makes workshops for ever":         without(func(f *Facts) { f.Copy.LastWorkshop = false }),
+		"gives up with the first workshop":               without(func(f *Facts) { f.Copy.LastWorkshop = true }),
+		"copies the disk of a workshop that has crashed": without(func(f *Facts) { f.Copy.Heard = true }),
+		"makes workshops for ever":                       without(func(f *Facts) { f.Copy.LastWorkshop = false }),
 		"keeps the disk of a lost workshop": where(func(f Facts, d Decision) bool {
 			return d.Do == DeleteVolume && f.Copy.Workshop == NoWorkshop && !f.ends() && !f.hasCopy()
 		}, do(BeginWorkshop)),
