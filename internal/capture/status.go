@@ -123,6 +123,9 @@ func progress(w *pass, d plan.Decision) string {
 
 // waitText says what a wait is for, and since when.
 func waitText(w *pass, why plan.Reason) string {
+	if why == plan.ForLook && w.disk.pod != nil && isPeerPod(w) {
+		return fmt.Sprintf("reading the files of node %s, to compare the donor's with them", w.disk.pod.Spec.NodeName)
+	}
 	rest, waits := strings.CutPrefix(waits[why].text, "waiting ")
 	if at := stepStart(w.p); waits && !at.IsZero() {
 		return fmt.Sprintf("waiting since %s %s", clock24(at), rest)
