@@ -50,8 +50,14 @@ type copyEnv struct {
 // byCopy is an environment before a capture by copy.
 func byCopy(t testing.TB, change ...func(*v1alpha1.Prototype)) *copyEnv {
 	t.Helper()
+	return byCopyIn(t, func(*testEnv) {}, change...)
+}
+
+// byCopyIn is an environment with an option before a capture by copy.
+func byCopyIn(t testing.TB, in option, change ...func(*v1alpha1.Prototype)) *copyEnv {
+	t.Helper()
 	c := &copyEnv{trialEnv: &trialEnv{}, flushed: map[string]bool{}}
-	c.testEnv = newTestEnv(t, func(s *testEnv) {
+	c.testEnv = newTestEnv(t, in, func(s *testEnv) {
 		s.settings = func(p *v1alpha1.Prototype) {
 			p.Spec.Settings.Donor.Method = v1alpha1.MethodCopy
 			for _, of := range change {
@@ -484,7 +490,7 @@ func TestALostWorkshop(t *testing.T) {
 			c := byCopy(t)
 			c.decide()
 			struck, seen := map[cloud.InstanceID]time.Time{}, map[string]bool{}
-			said, record := "", v1alpha1.CopyRecord{}
+			said, record, warned := "", v1alpha1.CopyRecord{}, of.how != silence
 			p := c.course(func(int) {
 				p, world := c.prototype(), c.cloud.World()
 				for _, w := range world.Workshops {
@@ -492,6 +498,9 @@ func TestALostWorkshop(t *testing.T) {
 				}
 				if p.Status.Record != nil && p.Status.Record.Copy != nil {
 					record = *p.Status.Record.Copy
+				}
+				if of.how == silence && strings.Contains(p.Status.Progress, "is Ready again, for 30s at most") {
+					warned = true
 				}
 				if strings.Contains(p.Status.Progress, "a workshop was lost") {
 					said = p.Status.Progress
@@ -520,7 +529,7 @@ func TestALostWorkshop(t *testing.T) {
 			if len(struck) != of.strikes || record.Try != of.tries || len(seen) != min(of.lost+1, mostWorkshops) {
 				t.Errorf("%d workshops were struck, %d copies made, workshops %v", len(struck), record.Try, seen)
 			}
-			if !strings.Contains(said, of.words) || (said == "") != (of.lost == 0) {
+			if !warned || !strings.Contains(said, of.words) || (said == "") != (of.lost == 0) {
 				t.Errorf("the progress was %q", said)
 			}
 			switch {
@@ -578,6 +587,39 @@ func TestACrashBeforeTheDetach(t *testing.T) {
 			}
 			if waited := taken.Sub(free); !crashes && (free.IsZero() || waited > heardLimit/2) {
 				t.Errorf("free at %s, and the snapshot %s later", free, waited)
+			}
+		})
+	}
+}
+
+// TestACopyThatIsNotComplete: the donor serves, so nothing else shows that the cloud works without an end. A person hears of it after
+// the usual time, and the capture ends at its deadline.
+func TestACopyThatIsNotComplete(t *testing.T) {
+	for name, of := range map[string]struct {
+		latency option
+		words   []string
+	}{
+		"snapshot": {func(s *testEnv) { s.snapshots = 24 * time.Hour }, []string{"snapshot memory:///snapshots/pool1-2026.03.14-copy-1", "longer than 1h0m0s", "ends without a version at 2026-03-14T15:"}},
+		"disk":     {func(s *testEnv) { s.disks = 30 * time.Minute }, []string{"disk memory:///copies/pool1-2026.03.14-copy-1", "longer than 10m0s"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := byCopyIn(t, of.latency)
+			c.decide()
+			said := ""
+			p := c.course(func(int) {
+				if s := meta.FindStatusCondition(c.prototype().Status.Conditions, v1alpha1.ConditionStalled); s != nil && s.Reason == CopySlow {
+					said = s.Message
+				}
+			})
+			for _, word := range append(of.words, "Node donor is in service", "`kamino cancel pool1-2026.03.14`") {
+				if !strings.Contains(said, word) {
+					t.Errorf("Stalled lacks %q: %q", word, said)
+				}
+			}
+			if name == "disk" { // it comes after all
+				c.copied(p)
+			} else if p.Status.Failure == nil || p.Status.Failure.Reason != string(plan.DeadlineExceeded) {
+				t.Error(verdict(p))
 			}
 		})
 	}
