@@ -21,7 +21,7 @@ func (f *Factory) saysWait(provider cloud.Provider) cloud.Provider {
 		}
 		timer := time.AfterFunc(cloudSilence, func() {
 			once.Do(func() {
-				f.note("Kamino has waited for the cloud since %s (%s%s). It keeps trying.", clockTime(since), op.Name, of)
+				f.note("Kamino has waited for the cloud since %s (call %s%s). It keeps trying.", clockTime(since), op.Name, of)
 			})
 		})
 		defer timer.Stop()

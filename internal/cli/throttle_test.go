@@ -69,7 +69,7 @@ func TestAVerbSaysThatItWaitsForTheCloud(t *testing.T) {
 	}
 }
 
-const saysWaiting = "Kamino has waited for the cloud since 12:00:00 UTC (Instance of memory:///i). It keeps trying.\n"
+const saysWaiting = "Kamino has waited for the cloud since 12:00:00 UTC (call Instance of memory:///i). It keeps trying.\n"
 
 // TestPatienceOfVerbs: a verb waits for a busy API server as long as --timeout permits, from the first request on; five
 // minutes by default.
