@@ -30,7 +30,8 @@ func (a recorder) announce(w *pass, d plan.Decision) {
 		}
 	case plan.EndWorkshop:
 		if loss := workshopLoss(w); loss != "" && replacesWorkshop(w) {
-			a.event(w, corev1.EventTypeWarning, WorkshopLost, "a workshop of pool %s was lost: %s. Kamino deletes it with the copy, and makes a fresh one", pool, loss)
+			a.event(w, corev1.EventTypeWarning, WorkshopLost,
+				"a workshop of pool %s was lost: %s. Kamino deletes it with the copy, and makes a fresh one", pool, loss)
 		}
 	case plan.AttachVolume:
 		if w.facts.Copy.Volume == plan.NoVolume {

@@ -156,7 +156,9 @@ func (w *pass) copySpec(now time.Time) cloud.CopySpec {
 	r := w.copyRecord()
 	tags := w.ownerTags(now)
 	tags[cloud.TagOrder] = string(r.Moment)
-	return cloud.CopySpec{Name: copyName(w.p, r.Try) + further(r.Workshops), Instance: cloud.InstanceID(r.Workshop.Instance), SnapshotID: r.Snapshot, Tags: tags}
+	return cloud.CopySpec{
+		Name: copyName(w.p, r.Try) + further(r.Workshops), Instance: cloud.InstanceID(r.Workshop.Instance), SnapshotID: r.Snapshot, Tags: tags,
+	}
 }
 
 // look reads the workshop and the copy of the current try, as long as the record says that there may be one.
@@ -192,12 +194,12 @@ func (c copying) lookCopy(ctx context.Context, w *pass) (err error) {
 		return err
 	}
 	f.Copy.Volume = volumeOf(w.copy.disk)
-	return c.lookHeartbeat(ctx, w)
+	return lookHeartbeat(ctx, c, w)
 }
 
 // lookHeartbeat asks whether the workshop has lived on in its boot until the proven disk was free. The Node of a machine that crashed
 // stays Ready for 40 seconds, and meanwhile the machine could have booted from the disk. Only its kubelet renews its Lease.
-func (c copying) lookHeartbeat(ctx context.Context, w *pass) error {
+func lookHeartbeat(ctx context.Context, c copying, w *pass) error {
 	f, r := &w.facts, w.copyRecord().Workshop
 	if f.Copy.Volume != plan.VolumeFree || f.Copy.Workshop != plan.WorkshopReady || !w.record.Proves(w.p.Status.Proof, w.p.UID) {
 		return nil

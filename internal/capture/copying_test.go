@@ -576,7 +576,8 @@ func TestACrashBeforeTheDetach(t *testing.T) {
 					taken = c.clock.Now()
 				}
 				if beat++; id != crashed {
-					lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: n.Name, Namespace: corev1.NamespaceNodeLease, ResourceVersion: fmt.Sprint(beat)}}
+					lease := &coordinationv1.Lease{}
+					lease.Name, lease.Namespace, lease.ResourceVersion = n.Name, corev1.NamespaceNodeLease, fmt.Sprint(beat)
 					_ = c.objects.Delete(leases, lease.Namespace, lease.Name)
 					c.must(c.objects.Create(leases, lease, lease.Namespace))
 				}
@@ -599,8 +600,9 @@ func TestACopyThatIsNotComplete(t *testing.T) {
 		latency option
 		words   []string
 	}{
-		"snapshot": {func(s *testEnv) { s.snapshots = 24 * time.Hour }, []string{"snapshot memory:///snapshots/pool1-2026.03.14-copy-1", "longer than 1h0m0s", "ends without a version at 2026-03-14T15:"}},
-		"disk":     {func(s *testEnv) { s.disks = 30 * time.Minute }, []string{"disk memory:///copies/pool1-2026.03.14-copy-1", "longer than 10m0s"}},
+		"snapshot": {func(s *testEnv) { s.snapshots = 24 * time.Hour }, []string{
+			"snapshot memory:///snapshots/pool1-2026.03.14-copy-1", "longer than 1h0m0s", "ends without a version at 2026-03-14T15:"}},
+		"disk": {func(s *testEnv) { s.disks = 30 * time.Minute }, []string{"disk memory:///copies/pool1-2026.03.14-copy-1", "longer than 10m0s"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := byCopyIn(t, of.latency)

@@ -80,11 +80,13 @@ func copyFailureMessage(w *pass, why plan.Reason) string {
 			return fmt.Sprintf("the cloud did not build the workshop of pool %s (%s), and nothing was published: %s",
 				pool, orNothing(w.copy.workshop.Trouble), retryRemedy(w))
 		}
-		return fmt.Sprintf("%d workshops of pool %s were lost during the capture, and nothing was published; of the last, %s. Find out what removes or stops such instances, then %s",
+		return fmt.Sprintf("%d workshops of pool %s were lost during the capture, and nothing was published; of the last, %s. "+
+			"Find out what removes or stops such instances, then %s",
 			w.copyRecord().Workshops, pool, cmp.Or(workshopLoss(w), w.copyRecord().Message, "nothing is known"), retryRemedy(w))
 	case plan.WorkshopRestarted:
-		return fmt.Sprintf("%d workshops of pool %s were lost during the capture. The last may have restarted from the copy of node %s, which was attached: %s. Kamino discards "+
-			"both and publishes nothing. Let nothing reboot a workshop (%s), then %s", w.copyRecord().Workshops, pool, n, w.copy.late, page.Kured, retryRemedy(w))
+		return fmt.Sprintf("%d workshops of pool %s were lost during the capture. The last may have restarted from the copy of node %s, "+
+			"which was attached: %s. Kamino discards both and publishes nothing. Let nothing reboot a workshop (%s), then %s",
+			w.copyRecord().Workshops, pool, n, w.copy.late, page.Kured, retryRemedy(w))
 	case plan.CopyUnusable:
 		return fmt.Sprintf("no usable copy of the disk of node %s was made in %d attempts: %s. Capture the node when no packages are installed there%s",
 			n, w.copyRecord().Try, orNothing(copyTrouble(w)), orInPlace(w))

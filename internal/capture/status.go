@@ -175,7 +175,8 @@ func freshWorkshop(w *pass) string {
 	if replacesWorkshop(w) {
 		number++
 	}
-	return fmt.Sprintf("a workshop was lost (%s), and a fresh one follows, %d of %d", cmp.Or(workshopLoss(w), r.Message, "no cause is known"), number, mostWorkshops)
+	return fmt.Sprintf("a workshop was lost (%s), and a fresh one follows, %d of %d",
+		cmp.Or(workshopLoss(w), r.Message, "no cause is known"), number, mostWorkshops)
 }
 
 // isUnbegun reports whether the capture waits for its first decisions.
@@ -323,8 +324,8 @@ func slowCopy(w *pass, d plan.Decision, now time.Time) string {
 	if r := w.donor.reservation; r != nil && !w.facts.Disk.Proven {
 		then = "ends without a version at " + w.copiesSince(r.ReservedAt.Time).Add(copyLimit).UTC().Format(time.RFC3339)
 	}
-	return fmt.Sprintf("the cloud has worked on %s since %s, longer than %s: look for it there. Node %s is in service, and the capture %s; `kamino cancel %s` ends it now",
-		what, clock24(since), usual, w.p.Spec.Donor.NodeName, then, w.p.Name)
+	return fmt.Sprintf("the cloud has worked on %s since %s, longer than %s: look for it there. Node %s is in service, and the capture %s; "+
+		"`kamino cancel %s` ends it now", what, clock24(since), usual, w.p.Spec.Donor.NodeName, then, w.p.Name)
 }
 
 // endlessWait returns why a wait can last until a person acts; empty for a wait that ends automatically.

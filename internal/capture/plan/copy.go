@@ -10,7 +10,10 @@ var courseOfCopy = []stage{
 	{"a lost record ends the capture", func(f Facts) bool { return f.Unrecorded }, []part{loseRecord}},
 	{"a version is tried and promoted", Facts.hasVersion, []part{endWorkshop, letDonorGo, completeVersion, endAttempt, keepRecipe, tryVersion, promote, finish}},
 	{"a proven disk becomes a version, after the workshop", Facts.hasCopy, []part{checkProvenCopy, endWorkshop, letDonorGo, publish}},
-	{"a copy is cleaned on the workshop", Facts.hasRawCopy, []part{checkHeld, endLost, checkRawCopy, openWorkshop, checkWorkshop, leaveDonor, attach, cleanCopy, checkLevel, copyCleaned}},
+	{
+		"a copy is cleaned on the workshop", Facts.hasRawCopy,
+		[]part{checkHeld, endLost, checkRawCopy, openWorkshop, checkWorkshop, leaveDonor, attach, cleanCopy, checkLevel, copyCleaned},
+	},
 	{"a pioneer is patched, and serves again", Facts.awaitsPatch, []part{checkDonor, checkHold, patch, beginPatch}},
 	{"a workshop joins, and a running donor is copied", Facts.isHeld, []part{checkHeld, endLost, openWorkshop, checkWorkshop, quiesce}},
 	{"a donor is inspected and reserved", func(Facts) bool { return true }, []part{refuse, checkDonor, inspect}},

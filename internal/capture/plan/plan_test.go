@@ -275,7 +275,8 @@ func TestAnOrphanThatAnotherClientStopped(t *testing.T) {
 		"whose instance does not exist": {func(f *Facts) { f.Donor.Power = InstanceGone }, wait(ForDeletion)},
 	} {
 		f := Facts{
-			Deleting: true, Hold: HoldFacts{Lock: Ours, Noted: true, ProtectionRestored: true}, Donor: DonorFacts{Node: NodeNotReady, Power: Off, Cordoned: true},
+			Deleting: true, Hold: HoldFacts{Lock: Ours, Noted: true, ProtectionRestored: true},
+			Donor: DonorFacts{Node: NodeNotReady, Power: Off, Cordoned: true},
 		}
 		of.change(&f)
 		if got := Orphan(f); got != of.want {
