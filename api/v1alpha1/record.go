@@ -129,8 +129,9 @@ type Record struct {
 
 // CopyRecord is the lasting state of a capture by copy: the workshop, and the current copy of the donor's disk.
 type CopyRecord struct {
-	// Workshop is the machine on which the copy is cleaned.
-	Workshop WorkshopRecord `json:"workshop,omitzero"`
+	// Workshop is the machine on which the copy is cleaned, and Workshops the number so far: a fresh one follows a lost one.
+	Workshop  WorkshopRecord `json:"workshop,omitzero"`
+	Workshops int32          `json:"workshops,omitempty"`
 	// Try is the number of copies so far. The names of snapshot and disk have the number.
 	Try int32 `json:"try,omitempty"`
 	// Moment is the UID of the NodeOrder of the try, with method Quiesce. Nonce is the content of the file that proves the last
@@ -144,7 +145,7 @@ type CopyRecord struct {
 	Disk *Moment `json:"disk,omitempty"`
 	// Software are the tags that describe the donor's software at the moment of the copy.
 	Software map[string]string `json:"software,omitempty"`
-	// Message is why an earlier copy was discarded.
+	// Message is why an earlier copy was discarded, or an earlier workshop lost.
 	Message string `json:"message,omitempty"`
 }
 
@@ -161,6 +162,9 @@ type WorkshopRecord struct {
 	// when the Node is not Ready in that boot.
 	Boot      string       `json:"boot,omitempty"`
 	AwaySince *metav1.Time `json:"awaySince,omitempty"`
+	// Free is since when the proven disk is attached to no machine, and Heartbeat the version of the kubelet's Lease then.
+	Free      *metav1.Time `json:"free,omitempty"`
+	Heartbeat string       `json:"heartbeat,omitempty"`
 	// CleaningUp: whatever there is of the workshop is removed. CleanupStartedAt is since when.
 	CleaningUp       bool         `json:"cleaningUp,omitempty"`
 	CleanupStartedAt *metav1.Time `json:"cleanupStartedAt,omitempty"`

@@ -234,7 +234,8 @@ func TestEveryCondition(t *testing.T) {
 		}
 	}
 	p := capture(v1alpha1.PhaseStarting)
-	for _, reason := range []string{"NotFound", "KuredLockStale", "CaptureAheadStalled", "InService", "NotFoundDoubtful", "HolderUnattended", "Denied"} {
+	for _, reason := range []string{"NotFound", "KuredLockStale", "CaptureAheadStalled", "InService", "NotFoundDoubtful", "HolderUnattended",
+		"CopySlow", "Denied"} {
 		p.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionStalled, Status: metav1.ConditionTrue, Reason: reason, Message: "this"}}
 		items := List(Facts{Now: now, Prototypes: []v1alpha1.Prototype{p}})
 		if len(items) != 1 || items[0].Reason != reason || items[0].Cause != "This" || !strings.Contains(items[0].Title, reason) {

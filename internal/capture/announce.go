@@ -28,6 +28,11 @@ func (a recorder) announce(w *pass, d plan.Decision) {
 			a.event(w, corev1.EventTypeWarning, KuredLockUnknown, "kured's lock is unreadable, and kured may reboot another node meanwhile: %s",
 				w.preflight.kured.Unknown)
 		}
+	case plan.EndWorkshop:
+		if loss := workshopLoss(w); loss != "" && replacesWorkshop(w) {
+			a.event(w, corev1.EventTypeWarning, WorkshopLost,
+				"a workshop of pool %s was lost: %s. Kamino deletes it with the copy, and makes a fresh one", pool, loss)
+		}
 	case plan.AttachVolume:
 		if w.facts.Copy.Volume == plan.NoVolume {
 			a.event(w, corev1.EventTypeNormal, "Copied", "the disk of node %s was copied while the node served%s; the copy is cleaned on the workshop", node, frozen(w))
@@ -62,6 +67,9 @@ func frozen(w *pass) string {
 // KuredLockUnknown is the reason of an event: Kamino reserved a donor without knowledge of kured's lock. An unreadable
 // lock does not block captures, because the cluster may have no kured.
 const KuredLockUnknown = "KuredLockUnknown"
+
+// WorkshopLost is the reason of an event: the machine that cleans the copy is gone, off, silent or has rebooted, and a fresh one follows.
+const WorkshopLost = "WorkshopLost"
 
 // conditionEvents are the conditions whose begin users must know of, each with the changes that are news.
 var conditionEvents = []struct {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,6 +26,8 @@ const (
 	// mostCopies is the number of copies of one capture. A copy whose flush came too late, or with a half-installed package, is
 	// made again.
 	mostCopies = 3
+	// mostWorkshops is the number of workshops of one capture. A fresh one follows a lost one.
+	mostWorkshops = 3
 	// copyLimit is the longest hold of a donor whose disk is copied. The donor serves, so that only other captures wait. A first
 	// snapshot of a large disk takes up to an hour, and reading a disk made from it as long.
 	// The time of a pioneer begins at the end of its patch.
@@ -36,6 +39,9 @@ const (
 	// awayLimit is the time for which the Node may be not Ready with the copy attached. Without a heartbeat of its kubelet, a Node is
 	// not Ready after 40 seconds.
 	awayLimit = 30 * time.Second
+	// heardLimit is the time after which a Node that is still Ready shows that its kubelet has reported meanwhile. The node controller
+	// waits for 40 to 50 seconds.
+	heardLimit = time.Minute
 	// quietLimit is the time for the pod on the donor, from its order on. The pod waits ten minutes for a quiet disk, and then ten
 	// minutes for the engine.
 	quietLimit = 25 * time.Minute
@@ -104,10 +110,21 @@ func (w *pass) awaitsMoment() bool {
 	return w.asksMoment() && w.record.Order.Pod == "" && w.copyRecord().Snapshot == ""
 }
 
-// workshopName and copyName are the names of the capture's objects in the cloud. A second copy has another name than the first.
-func workshopName(p *v1alpha1.Prototype) string { return p.Name + "-workshop" }
+// workshopName and copyName are the names of the capture's objects in the cloud. Each has another name than the one before: a cloud
+// may show an earlier object late, or return it for the request for the next.
+func workshopName(p *v1alpha1.Prototype, number int32) string {
+	return p.Name + "-workshop" + further(number)
+}
 
 func copyName(p *v1alpha1.Prototype, try int32) string { return fmt.Sprintf("%s-copy-%d", p.Name, try) }
+
+// further is the end of the name of a further workshop, and of the disk on it.
+func further(number int32) string {
+	if number < 2 {
+		return ""
+	}
+	return fmt.Sprintf("-%d", number)
+}
 
 // ownerTags name the owner and the end of everything that a capture by copy makes in the cloud.
 func (w *pass) ownerTags(now time.Time) map[string]string {
@@ -130,7 +147,7 @@ func (w *pass) copiesSince(reserved time.Time) time.Time {
 
 func (c copying) workshopSpec(w *pass) cloud.WorkshopSpec {
 	return cloud.WorkshopSpec{
-		Pool: w.pool, Name: workshopName(w.p), InstanceType: w.p.Spec.Settings.Donor.WorkshopType, Tags: w.ownerTags(c.now()),
+		Pool: w.pool, Name: w.copyRecord().Workshop.Name, InstanceType: w.p.Spec.Settings.Donor.WorkshopType, Tags: w.ownerTags(c.now()),
 	}
 }
 
@@ -139,7 +156,9 @@ func (w *pass) copySpec(now time.Time) cloud.CopySpec {
 	r := w.copyRecord()
 	tags := w.ownerTags(now)
 	tags[cloud.TagOrder] = string(r.Moment)
-	return cloud.CopySpec{Name: copyName(w.p, r.Try), Instance: cloud.InstanceID(r.Workshop.Instance), SnapshotID: r.Snapshot, Tags: tags}
+	return cloud.CopySpec{
+		Name: copyName(w.p, r.Try) + further(r.Workshops), Instance: cloud.InstanceID(r.Workshop.Instance), SnapshotID: r.Snapshot, Tags: tags,
+	}
 }
 
 // look reads the workshop and the copy of the current try, as long as the record says that there may be one.
@@ -149,6 +168,7 @@ func (c copying) look(ctx context.Context, w *pass) error {
 		return nil
 	}
 	f.Copy.Accepted, f.Copy.Spent = r.Accepted, r.Try >= mostCopies && !w.awaitsMoment()
+	f.Copy.LastWorkshop = r.Workshops >= mostWorkshops
 	if r.Workshop.Name != "" {
 		if err := c.lookWorkshop(ctx, w); err != nil {
 			return err
@@ -174,6 +194,26 @@ func (c copying) lookCopy(ctx context.Context, w *pass) (err error) {
 		return err
 	}
 	f.Copy.Volume = volumeOf(w.copy.disk)
+	return lookHeartbeat(ctx, c, w)
+}
+
+// lookHeartbeat asks whether the workshop has lived on in its boot until the proven disk was free. The Node of a machine that crashed
+// stays Ready for 40 seconds, and meanwhile the machine could have booted from the disk. Only its kubelet renews its Lease.
+func lookHeartbeat(ctx context.Context, c copying, w *pass) error {
+	f, r := &w.facts, w.copyRecord().Workshop
+	if f.Copy.Volume != plan.VolumeFree || f.Copy.Workshop != plan.WorkshopReady || !w.record.Proves(w.p.Status.Proof, w.p.UID) {
+		return nil
+	}
+	version := ""
+	lease, err := c.kube.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(ctx, w.copy.node.Name, metav1.GetOptions{})
+	if err == nil {
+		version = lease.ResourceVersion
+	}
+	if r.Free == nil {
+		now := metav1.NewTime(c.now())
+		return c.note(ctx, w, func(r *v1alpha1.CopyRecord) { r.Workshop.Free, r.Workshop.Heartbeat = &now, version })
+	}
+	f.Copy.Heard = version != "" && r.Heartbeat != "" && version != r.Heartbeat || c.now().Sub(r.Free.Time) > heardLimit
 	return nil
 }
 
@@ -220,18 +260,9 @@ func (c copying) lookWorkshop(ctx context.Context, w *pass) (err error) {
 		return err
 	}
 	seen := w.copy.workshop
-	switch {
-	case r.CleaningUp:
-		f.Copy.Workshop = plan.WorkshopEnding
-		return nil
-	case seen.State == cloud.Failed, seen.State == cloud.Deleting, seen.State == cloud.Absent && r.Instance != "":
-		f.Copy.Workshop = plan.WorkshopLost
-		return nil
-	case seen.State == cloud.Absent:
-		f.Copy.Workshop = plan.WorkshopDecided
+	if f.Copy.Workshop = builtState(r, seen); f.Copy.Workshop != plan.WorkshopMaking {
 		return nil
 	}
-	f.Copy.Workshop = plan.WorkshopMaking
 	if len(seen.Instances) > 0 && !w.ends() && f.Image.Snapshot == plan.Absent {
 		if err := c.lookWorkshopNode(ctx, w); err != nil {
 			return err
@@ -242,6 +273,26 @@ func (c copying) lookWorkshop(ctx context.Context, w *pass) (err error) {
 		return c.explainLate(ctx, w)
 	}
 	return nil
+}
+
+// builtState is the state of a workshop by what the cloud shows: WorkshopMaking means that its Node decides.
+func builtState(r v1alpha1.WorkshopRecord, seen cloud.Trial) plan.Workshop {
+	switch {
+	case r.CleaningUp:
+		return plan.WorkshopEnding
+	case seen.State == cloud.Failed && seen.Trouble != "" && !hasJoined(r):
+		return plan.WorkshopFailed
+	case seen.State == cloud.Failed, seen.State == cloud.Deleting, seen.State == cloud.Absent && r.Instance != "":
+		return plan.WorkshopLost
+	case seen.State == cloud.Absent:
+		return plan.WorkshopDecided
+	}
+	return plan.WorkshopMaking
+}
+
+// hasJoined reports whether a Node of the workshop was seen.
+func hasJoined(r v1alpha1.WorkshopRecord) bool {
+	return slices.ContainsFunc(r.Nodes, func(n v1alpha1.TrialNodeRecord) bool { return n.Node != "" })
 }
 
 // lookWorkshopNode finds the workshop's Node, records the Node with what was changed there, and evicts pods that slipped in.

@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -17,12 +19,17 @@ import (
 	"github.com/kamino-dev/kamino/internal/node"
 )
 
-// beginWorkshop records the workshop. In the next call the cloud builds its instance.
+// beginWorkshop records the workshop. In the next call the cloud builds its instance. What was proven on the one before counts no more.
 func (c copying) beginWorkshop(ctx context.Context, w *pass) error {
-	if w.copyRecord().Workshop.Name == "" {
+	if r := w.copyRecord(); r.Workshop.Name == "" {
 		now := metav1.NewTime(c.now())
-		return c.note(ctx, w, func(r *v1alpha1.CopyRecord) {
-			r.Workshop = v1alpha1.WorkshopRecord{Name: workshopName(w.p), StartedAt: &now}
+		r.Workshops++
+		r.Workshop = v1alpha1.WorkshopRecord{Name: workshopName(w.p, r.Workshops), StartedAt: &now}
+		return c.store.record(ctx, w, func(record *v1alpha1.Record) {
+			if record.Copy = &r; isCopyOrder(*record) {
+				record.Order, w.p.Status.Proof = nil, nil
+				meta.RemoveStatusCondition(&w.p.Status.Conditions, v1alpha1.ConditionGeneralized)
+			}
 		})
 	}
 	if c.observer == nil {
@@ -44,7 +51,10 @@ func (c copying) endWorkshop(ctx context.Context, w *pass) error {
 	r := w.copyRecord().Workshop
 	if !r.CleaningUp {
 		now := metav1.NewTime(c.now())
-		return c.note(ctx, w, func(r *v1alpha1.CopyRecord) { r.Workshop.CleaningUp, r.Workshop.CleanupStartedAt = true, &now })
+		return c.note(ctx, w, func(r *v1alpha1.CopyRecord) {
+			r.Workshop.CleaningUp, r.Workshop.CleanupStartedAt = true, &now
+			r.Message = cmp.Or(workshopLoss(w), r.Message)
+		})
 	}
 	state, err := c.cloud.EndWorkshop(ctx, c.workshopSpec(w))
 	left := false

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -49,8 +50,14 @@ type copyEnv struct {
 // byCopy is an environment before a capture by copy.
 func byCopy(t testing.TB, change ...func(*v1alpha1.Prototype)) *copyEnv {
 	t.Helper()
+	return byCopyIn(t, func(*testEnv) {}, change...)
+}
+
+// byCopyIn is an environment with an option before a capture by copy.
+func byCopyIn(t testing.TB, in option, change ...func(*v1alpha1.Prototype)) *copyEnv {
+	t.Helper()
 	c := &copyEnv{trialEnv: &trialEnv{}, flushed: map[string]bool{}}
-	c.testEnv = newTestEnv(t, func(s *testEnv) {
+	c.testEnv = newTestEnv(t, in, func(s *testEnv) {
 		s.settings = func(p *v1alpha1.Prototype) {
 			p.Spec.Settings.Donor.Method = v1alpha1.MethodCopy
 			for _, of := range change {
@@ -204,7 +211,7 @@ func (c *copyEnv) runWorkshopPod() {
 	disk := &v1alpha1.CopiedDisk{Snapshot: snapshot, Device: device}
 	reason, message := "", c.verdict
 	switch {
-	case !c.flushed[device]:
+	case !c.flushed[snapshot[strings.LastIndex(snapshot, "/")+1:]]:
 		reason, message = v1alpha1.StaleCopy, "the copy does not hold the last flush"
 	case c.torn > 0:
 		c.torn--
@@ -430,68 +437,197 @@ func TestACopyWithoutARecordedAnswerSaysWhy(t *testing.T) {
 	}
 }
 
-// TestAWorkshopThatReboots: a machine that boots with the copy attached may be the donor. Before, a reboot does no harm.
-func TestAWorkshopThatReboots(t *testing.T) {
-	attached := func(_ *v1alpha1.Prototype, w memory.World) bool { return len(w.Copies) > 0 && w.Copies[0].IsAttached }
-	cleaned := func(p *v1alpha1.Prototype, w memory.World) bool { return p.Status.Proof != nil && attached(p, w) }
-	joined := func(p *v1alpha1.Prototype, _ memory.World) bool { return p.Status.Phase == v1alpha1.PhaseCopying }
+// workshopNode is the newest workshop with its Node, once it has joined; an empty ID before.
+func (c *copyEnv) workshopNode() (cloud.InstanceID, *corev1.Node) {
+	for _, w := range slices.Backward(c.cloud.World().Workshops) {
+		for _, id := range w.Instances {
+			if n, _ := c.tracked("nodes", "", nodeNameOf(id)).(*corev1.Node); n != nil {
+				return id, n
+			}
+		}
+	}
+	return "", nil
+}
+
+// TestALostWorkshop: a machine that boots with the copy attached may be the donor, and one that is gone cleans nothing. A fresh one
+// cleans the snapshot of the donor's disk, if that is still there, or another one. Before the copy is there, a reboot does no harm.
+func TestALostWorkshop(t *testing.T) {
+	arrived := func(_ *v1alpha1.Prototype, w memory.World) bool { return slices.ContainsFunc(w.Copies, isAttached) }
+	attached := func(p *v1alpha1.Prototype, w memory.World) bool {
+		return p.Status.Phase == v1alpha1.PhaseGeneralizing && arrived(p, w)
+	}
+	cleaned := func(p *v1alpha1.Prototype, w memory.World) bool { return p.Status.Proof != nil && arrived(p, w) }
+	copied := func(p *v1alpha1.Prototype, _ memory.World) bool { return p.Status.Phase == v1alpha1.PhaseCopying }
+	quiet := func(p *v1alpha1.Prototype, _ memory.World) bool { return p.Status.Phase == v1alpha1.PhaseQuiescing }
+	reboot, silence, vanish := -1*time.Second, time.Minute, time.Duration(0)
 	for name, of := range map[string]struct {
 		when func(*v1alpha1.Prototype, memory.World) bool
-		// reboots, or is not Ready for so long.
-		silent time.Duration
-		words  string // empty: the capture succeeds
+		how  time.Duration // silence for so long, or one of the above
+		// strikes hit so many workshops, each once. lost of them are lost, and tries copies of the donor's disk are made.
+		strikes, lost int
+		tries         int32
+		words         string
 	}{
-		"before the copy is there":      {when: joined},
-		"with the copy":                 {when: attached, words: "has booted again"},
-		"with the cleaned copy":         {when: cleaned, words: "has booted again"},
-		"silent before the copy":        {when: joined, silent: 5 * time.Minute},
-		"silent for a moment":           {when: attached, silent: 20 * time.Second},
-		"silent for long":               {when: attached, silent: 10 * time.Minute, words: "not Ready for more than 30s"},
-		"silent with the cleaned copy":  {when: cleaned, silent: 10 * time.Minute, words: "not Ready for more than 30s"},
-		"shortly with the cleaned copy": {when: cleaned, silent: 20 * time.Second},
-		"so often that it adds up":      {when: attached, silent: -20 * time.Second},
+		"reboots before the copy is there":    {copied, reboot, 1, 0, 1, ""},
+		"reboots as the copy arrives":         {arrived, reboot, 1, 1, 1, "has booted again"},
+		"reboots with the copy":               {attached, reboot, 1, 1, 2, "has booted again"},
+		"reboots with the cleaned copy":       {cleaned, reboot, 1, 1, 2, "has booted again"},
+		"reboots twice":                       {attached, reboot, 2, 2, 3, "has booted again"},
+		"reboots always":                      {attached, reboot, 3, 3, 3, "has booted again"},
+		"is silent before the copy":           {copied, 5 * time.Minute, 1, 0, 1, ""},
+		"is silent for a moment":              {attached, 20 * time.Second, 1, 0, 1, ""},
+		"is silent for long":                  {attached, silence, 1, 1, 2, "not Ready for more than 30s"},
+		"is silent with the cleaned copy":     {cleaned, silence, 1, 1, 2, "not Ready for more than 30s"},
+		"is shortly silent with a clean copy": {cleaned, 20 * time.Second, 1, 0, 1, ""},
+		"is gone before the copy":             {quiet, vanish, 1, 1, 2, "gone or off"},
+		"is gone with the snapshot complete":  {copied, vanish, 1, 1, 1, "gone or off"},
+		"is gone twice with the snapshot":     {copied, vanish, 2, 2, 1, "gone or off"},
+		"is gone with the copy":               {attached, vanish, 1, 1, 2, "gone or off"},
+		"is gone with the cleaned copy":       {cleaned, vanish, 1, 1, 2, "gone or off"},
+		"is always gone":                      {copied, vanish, 3, 3, 1, "gone or off"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := byCopy(t)
 			c.decide()
-			var struck time.Time
-			strikes := 0
+			struck, seen := map[cloud.InstanceID]time.Time{}, map[string]bool{}
+			said, record, warned := "", v1alpha1.CopyRecord{}, of.how != silence
 			p := c.course(func(int) {
 				p, world := c.prototype(), c.cloud.World()
-				if p == nil || len(world.Workshops) == 0 || len(world.Workshops[0].Instances) == 0 {
-					return
+				for _, w := range world.Workshops {
+					seen[w.Name] = true
 				}
-				n, _ := c.tracked("nodes", "", nodeNameOf(world.Workshops[0].Instances[0])).(*corev1.Node)
-				if n == nil {
-					return
+				if p.Status.Record != nil && p.Status.Record.Copy != nil {
+					record = *p.Status.Record.Copy
 				}
-				isOver := !struck.IsZero() && c.clock.Now().Sub(struck) >= of.silent.Abs()
+				if of.how == silence && strings.Contains(p.Status.Progress, "is Ready again, for 30s at most") {
+					warned = true
+				}
+				if strings.Contains(p.Status.Progress, "a workshop was lost") {
+					said = p.Status.Progress
+				}
+				id, n := c.workshopNode()
+				at, isStruck := struck[id]
 				switch {
-				case struck.IsZero() && of.when(p, world):
-					struck = c.clock.Now()
-					if strikes++; of.silent == 0 {
+				case n == nil || p.Status.Failure != nil:
+					return
+				case !isStruck && len(struck) < of.strikes && of.when(p, world):
+					struck[id] = c.clock.Now()
+					switch of.how {
+					case vanish:
+						c.cloud.RemoveInstance(id)
+						return
+					case reboot:
 						n.Status.NodeInfo.BootID = "another"
-					} else {
+					default:
 						n.Status.Conditions[0].Status = corev1.ConditionUnknown
 					}
-				case isOver && of.silent != 0 && !nodestate.Ready(n):
+				case isStruck && of.how > 0 && c.clock.Now().Sub(at) >= of.how:
 					n.Status.Conditions[0].Status = corev1.ConditionTrue
-				case isOver && of.silent < 0 && strikes < 3:
-					struck = time.Time{}
 				}
 				c.must(c.objects.Update(corev1.SchemeGroupVersion.WithResource("nodes"), n, ""))
 			})
+			if len(struck) != of.strikes || record.Try != of.tries || len(seen) != min(of.lost+1, mostWorkshops) {
+				t.Errorf("%d workshops were struck, %d copies made, workshops %v", len(struck), record.Try, seen)
+			}
+			if !warned || !strings.Contains(said, of.words) || (said == "") != (of.lost == 0) {
+				t.Errorf("the progress was %q", said)
+			}
 			switch {
-			case strikes == 0:
-				t.Fatal("the copy was never there")
-			case of.words == "":
+			case of.lost < mostWorkshops:
 				c.copied(p)
+			case of.how == vanish:
+				c.gaveUp(p, plan.WorkshopGone, "3 workshops", of.words)
 			default:
-				c.gaveUp(p, plan.WorkshopRestarted, of.words, donorName, "publishes nothing")
+				c.gaveUp(p, plan.WorkshopRestarted, "3 workshops", of.words, donorName, "publishes nothing")
 			}
 		})
 	}
 }
+
+// TestACrashBeforeTheDetach: the Node of a machine that crashed stays Ready for 40 seconds, in which the machine could boot from the
+// cleaned copy. The disk of a workshop whose kubelet reports is copied at once.
+func TestACrashBeforeTheDetach(t *testing.T) {
+	leases := coordinationv1.SchemeGroupVersion.WithResource("leases")
+	for name, crashes := range map[string]bool{"crashes": true, "reports": false} {
+		t.Run(name, func(t *testing.T) {
+			c := byCopy(t)
+			c.decide()
+			var struck, free, taken time.Time
+			var crashed cloud.InstanceID
+			workshops, beat := int32(0), 0
+			p := c.course(func(int) {
+				p, world := c.prototype(), c.cloud.World()
+				if r := p.Status.Record; r != nil && r.Copy != nil {
+					workshops = r.Copy.Workshops
+				}
+				id, n := c.workshopNode()
+				if n == nil {
+					return
+				}
+				switch isFree := p.Status.Proof != nil && !slices.ContainsFunc(world.Copies, isAttached); {
+				case struck.IsZero() && p.Status.Proof != nil && crashes:
+					struck, crashed = c.clock.Now(), id
+				case id == crashed && c.clock.Now().Sub(struck) > 40*time.Second:
+					n.Status.Conditions[0].Status = corev1.ConditionUnknown
+					c.must(c.objects.Update(corev1.SchemeGroupVersion.WithResource("nodes"), n, ""))
+				case free.IsZero() && isFree:
+					free = c.clock.Now()
+				case taken.IsZero() && p.Status.Phase == v1alpha1.PhaseReleasing:
+					taken = c.clock.Now()
+				}
+				if beat++; id != crashed {
+					lease := &coordinationv1.Lease{}
+					lease.Name, lease.Namespace, lease.ResourceVersion = n.Name, corev1.NamespaceNodeLease, fmt.Sprint(beat)
+					_ = c.objects.Delete(leases, lease.Namespace, lease.Name)
+					c.must(c.objects.Create(leases, lease, lease.Namespace))
+				}
+			})
+			c.copied(p)
+			if want := map[bool]int32{true: 2, false: 1}[crashes]; workshops != want {
+				t.Errorf("%d workshops were made, want %d", workshops, want)
+			}
+			if waited := taken.Sub(free); !crashes && (free.IsZero() || waited > heardLimit/2) {
+				t.Errorf("free at %s, and the snapshot %s later", free, waited)
+			}
+		})
+	}
+}
+
+// TestACopyThatIsNotComplete: the donor serves, so nothing else shows that the cloud works without an end. A person hears of it after
+// the usual time, and the capture ends at its deadline.
+func TestACopyThatIsNotComplete(t *testing.T) {
+	for name, of := range map[string]struct {
+		latency option
+		words   []string
+	}{
+		"snapshot": {func(s *testEnv) { s.snapshots = 24 * time.Hour }, []string{
+			"snapshot memory:///snapshots/pool1-2026.03.14-copy-1", "longer than 1h0m0s", "ends without a version at 2026-03-14T15:"}},
+		"disk": {func(s *testEnv) { s.disks = 30 * time.Minute }, []string{"disk memory:///copies/pool1-2026.03.14-copy-1", "longer than 10m0s"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := byCopyIn(t, of.latency)
+			c.decide()
+			said := ""
+			p := c.course(func(int) {
+				if s := meta.FindStatusCondition(c.prototype().Status.Conditions, v1alpha1.ConditionStalled); s != nil && s.Reason == CopySlow {
+					said = s.Message
+				}
+			})
+			for _, word := range append(of.words, "Node donor is in service", "`kamino cancel pool1-2026.03.14`") {
+				if !strings.Contains(said, word) {
+					t.Errorf("Stalled lacks %q: %q", word, said)
+				}
+			}
+			if name == "disk" { // it comes after all
+				c.copied(p)
+			} else if p.Status.Failure == nil || p.Status.Failure.Reason != string(plan.DeadlineExceeded) {
+				t.Error(verdict(p))
+			}
+		})
+	}
+}
+
+func isAttached(d memory.CopyView) bool { return d.IsAttached }
 
 // TestEverySingleCallLostOfACopy loses each call of a capture by copy. The donor serves all the time, and one version is published.
 func TestEverySingleCallLostOfACopy(t *testing.T) {
@@ -500,6 +636,24 @@ func TestEverySingleCallLostOfACopy(t *testing.T) {
 		c.schedule = schedule
 		c.decide()
 		c.copied(c.course())
+	}}.LoseEach(t)
+}
+
+// TestEverySingleCallLostWithALostWorkshop loses each call while the first workshop goes, before its copy is cleaned.
+func TestEverySingleCallLostWithALostWorkshop(t *testing.T) {
+	memory.Courses{Losses: losses, Least: 60, Choose: each(1, 0), Sparse: testing.Short(), Play: func(t *testing.T, schedule *memory.Schedule) {
+		c := byCopy(t)
+		c.schedule = schedule
+		c.decide()
+		struck := false
+		c.copied(c.course(func(int) {
+			if id, _ := c.workshopNode(); id != "" && !struck && slices.ContainsFunc(c.cloud.World().Copies, isAttached) {
+				struck = c.cloud.RemoveInstance(id)
+			}
+		}))
+		if !struck {
+			t.Error("no workshop was there")
+		}
 	}}.LoseEach(t)
 }
 

@@ -152,6 +152,22 @@ func comparing(p *v1alpha1.Prototype) {
 	p.Spec.Settings.Generalize.UnknownFiles = v1alpha1.UnknownFilesRefuseDifferent
 }
 
+// TestProgressOfInspections: the inspection of another node, which comes first, is not said to be the donor's.
+func TestProgressOfInspections(t *testing.T) {
+	w := &pass{p: &v1alpha1.Prototype{Spec: v1alpha1.PrototypeSpec{Donor: v1alpha1.Donor{NodeName: "donor"}}}}
+	for _, of := range []struct{ node, want string }{
+		{"", "inspecting the node's disk"}, {"donor", "inspecting the node's disk"},
+		{"peer", "reading the files of node peer, to compare the donor's with them"},
+	} {
+		if w.disk.pod = nil; of.node != "" {
+			w.disk.pod = &corev1.Pod{Spec: corev1.PodSpec{NodeName: of.node}}
+		}
+		if got := progress(w, plan.Decision{Do: plan.Wait, Why: plan.ForLook}); got != of.want {
+			t.Errorf("pod on %q: %q, want %q", of.node, got, of.want)
+		}
+	}
+}
+
 // TestFilesAreComparedWithAnotherNode: a pod on another node of the pool ends first, and its result goes to the pod on the
 // donor. Afterwards no pod is left.
 func TestFilesAreComparedWithAnotherNode(t *testing.T) {

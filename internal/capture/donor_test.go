@@ -1,7 +1,6 @@
 package capture
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -100,7 +99,7 @@ func (s *testEnv) runOthers() {
 		return
 	}
 	for _, m := range s.cloud.World().Instances {
-		name := "node-" + string(m.ID[strings.LastIndex(string(m.ID), "/")+1:])
+		name := nodeNameOf(m.ID)
 		if m.ID == s.donor || m.ID == s.peer || m.ID == s.first || m.Power != cloud.PowerRunning || s.tracked("nodes", "", name) != nil {
 			continue
 		}

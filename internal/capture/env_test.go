@@ -96,6 +96,8 @@ type testEnv struct {
 	owner string
 	// instant: a snapshot is taken as soon as it is asked for, and complete only when the donor could be back.
 	instant bool
+	// snapshots and disks take so long in the cloud; zero is the usual time.
+	snapshots, disks time.Duration
 	// holdless pools have no automatic scale-in, and so no protection.
 	holdless bool
 	// contents is the list that the pod reports; empty without a list.
@@ -134,12 +136,15 @@ func newTestEnv(t testing.TB, options ...option) *testEnv {
 		o(s)
 	}
 	copying := 6 * time.Second
+	if s.snapshots > 0 {
+		copying = s.snapshots
+	}
 	if s.instant {
 		copying = 3 * time.Minute
 	}
 	s.cloud = memory.New(memory.Config{Now: s.clock.Now, NoHold: s.holdless, Apart: s.apart, Instant: s.instant, Latency: memory.Latency{
 		Stop: 10 * time.Second, GuestOff: 3 * time.Second, Start: 20 * time.Second, Snapshot: copying,
-		Image: 20 * time.Second, Delete: 5 * time.Second,
+		Image: 20 * time.Second, Delete: 5 * time.Second, Attach: s.disks,
 	}})
 	s.pool = s.cloud.AddPool(
 		memory.PoolSpec{

@@ -76,11 +76,17 @@ func copyFailureMessage(w *pass, why plan.Reason) string {
 		return fmt.Sprintf("the workshop of pool %s was not Ready within %s, so node %s was not copied: %s. New nodes of the pool may have the same trouble: find the cause, then %s",
 			pool, workshopLimit, n, w.copy.late, retryRemedy(w))
 	case plan.WorkshopGone:
-		return fmt.Sprintf("the workshop of pool %s was removed during the capture (%s), and nothing was published: %s",
-			pool, orNothing(w.copy.workshop.Trouble), retryRemedy(w))
+		if w.facts.Copy.Workshop == plan.WorkshopFailed {
+			return fmt.Sprintf("the cloud did not build the workshop of pool %s (%s), and nothing was published: %s",
+				pool, orNothing(w.copy.workshop.Trouble), retryRemedy(w))
+		}
+		return fmt.Sprintf("%d workshops of pool %s were lost during the capture, and nothing was published; of the last, %s. "+
+			"Find out what removes or stops such instances, then %s",
+			w.copyRecord().Workshops, pool, cmp.Or(workshopLoss(w), w.copyRecord().Message, "nothing is known"), retryRemedy(w))
 	case plan.WorkshopRestarted:
-		return fmt.Sprintf("the workshop of pool %s may have restarted from the copy of node %s, which was attached: %s. Kamino discards both and publishes nothing. Let nothing "+
-			"reboot a workshop (%s), then %s", pool, n, w.copy.late, page.Kured, retryRemedy(w))
+		return fmt.Sprintf("%d workshops of pool %s were lost during the capture. The last may have restarted from the copy of node %s, "+
+			"which was attached: %s. Kamino discards both and publishes nothing. Let nothing reboot a workshop (%s), then %s",
+			w.copyRecord().Workshops, pool, n, w.copy.late, page.Kured, retryRemedy(w))
 	case plan.CopyUnusable:
 		return fmt.Sprintf("no usable copy of the disk of node %s was made in %d attempts: %s. Capture the node when no packages are installed there%s",
 			n, w.copyRecord().Try, orNothing(copyTrouble(w)), orInPlace(w))
@@ -104,6 +110,18 @@ func copyFailureMessage(w *pass, why plan.Reason) string {
 			n, retryRemedy(w))
 	}
 	return ""
+}
+
+// workshopLoss is why the workshop cleans no copy any more; empty for one that is not lost.
+func workshopLoss(w *pass) string {
+	switch w.facts.Copy.Workshop {
+	case plan.WorkshopLost:
+		return cmp.Or(w.copy.workshop.Trouble, "the instance is gone or off")
+	case plan.WorkshopAway:
+		return w.copy.late
+	default:
+		return ""
+	}
 }
 
 // orInPlace is the remedy of the other method; empty for a node that is only copied.

@@ -42,6 +42,8 @@ func inPlacePhase(w *pass, d plan.Decision) v1alpha1.Phase {
 // copyPhase is the phase of a capture by copy that does not end.
 func copyPhase(w *pass, d plan.Decision) v1alpha1.Phase {
 	switch {
+	case replacesWorkshop(w):
+		return v1alpha1.PhaseStartingWorkshop
 	case !w.facts.Disk.Proven && w.copyRecord().Try > 0 && slices.Contains(copySteps, d):
 		return v1alpha1.PhaseCopying
 	case w.facts.Disk.Proven && d.Do == plan.DeletePod:
@@ -54,6 +56,15 @@ func copyPhase(w *pass, d plan.Decision) v1alpha1.Phase {
 		return v1alpha1.PhaseReserving // after the inspection
 	}
 	return actions[d.Do].phase
+}
+
+// replacesWorkshop reports whether a lost workshop is removed, and a fresh one follows.
+func replacesWorkshop(w *pass) bool {
+	f := &w.facts
+	if w.ends() || f.Image.Snapshot != plan.Absent || f.Image.Version != plan.Absent || w.copyRecord().Workshops == 0 {
+		return false
+	}
+	return slices.Contains([]plan.Workshop{plan.WorkshopLost, plan.WorkshopAway, plan.WorkshopEnding, plan.NoWorkshop}, f.Copy.Workshop)
 }
 
 // copySteps are decisions of other phases that belong to the copy of a disk in use.

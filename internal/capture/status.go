@@ -25,7 +25,7 @@ func report(w *pass, d plan.Decision, now time.Time) {
 		s.Failure = failure(w, d)
 	}
 	enterPhase(s, phaseOf(w, d), now)
-	s.Progress = cmp.Or(trialProgress(w, d), progress(w, waitAfter(d)))
+	s.Progress = cmp.Or(trialProgress(w, d), lossProgress(w, d), progress(w, waitAfter(d)))
 	reportDonor(w, now)
 	if w.disk.comparison != "" {
 		s.UnknownFiles = w.disk.comparison
@@ -123,6 +123,9 @@ func progress(w *pass, d plan.Decision) string {
 
 // waitText says what a wait is for, and since when.
 func waitText(w *pass, why plan.Reason) string {
+	if why == plan.ForLook && w.disk.pod != nil && isPeerPod(w) {
+		return fmt.Sprintf("reading the files of node %s, to compare the donor's with them", w.disk.pod.Spec.NodeName)
+	}
 	rest, waits := strings.CutPrefix(waits[why].text, "waiting ")
 	if at := stepStart(w.p); waits && !at.IsZero() {
 		return fmt.Sprintf("waiting since %s %s", clock24(at), rest)
@@ -135,8 +138,14 @@ func waitText(w *pass, why plan.Reason) string {
 // workshopProgress says until when the workshop's Node may take, and what is missing.
 func workshopProgress(w *pass) string {
 	text := waits[plan.ForWorkshop].text
-	if at := w.copyRecord().Workshop.StartedAt; at != nil {
+	switch at := w.copyRecord().Workshop.StartedAt; {
+	case w.copyRecord().Workshop.Boot != "": // with the copy, silence is a loss
+		text = fmt.Sprintf("waiting until the workshop, which has the copy, is Ready again, for %s at most; the donor serves", awayLimit)
+	case at != nil:
 		text = fmt.Sprintf("waiting until the workshop is Ready, until %s at the latest; the donor serves", clock24(at.Add(workshopLimit)))
+	}
+	if w.copyRecord().Workshops > 1 {
+		text = freshWorkshop(w) + "; " + text
 	}
 	switch {
 	case w.copy.late != "":
@@ -149,6 +158,25 @@ func workshopProgress(w *pass) string {
 		text += ": the instance has not joined yet"
 	}
 	return text
+}
+
+// lossProgress is the progress while a lost workshop is removed; empty otherwise.
+func lossProgress(w *pass, d plan.Decision) string {
+	if !w.facts.Copy.Wanted || d.Do == plan.Fail || !replacesWorkshop(w) {
+		return ""
+	}
+	return freshWorkshop(w) + "; the donor serves"
+}
+
+// freshWorkshop says that a workshop was lost, and why.
+func freshWorkshop(w *pass) string {
+	r := w.copyRecord()
+	number := r.Workshops
+	if replacesWorkshop(w) {
+		number++
+	}
+	return fmt.Sprintf("a workshop was lost (%s), and a fresh one follows, %d of %d",
+		cmp.Or(workshopLoss(w), r.Message, "no cause is known"), number, mostWorkshops)
 }
 
 // isUnbegun reports whether the capture waits for its first decisions.
@@ -258,7 +286,7 @@ func promotedMessage(p *v1alpha1.Prototype) string {
 }
 
 // endlessWaits are the reasons of endlessWait.
-var endlessWaits = []string{KuredLockStale, CaptureAheadStalled, HolderUnattended}
+var endlessWaits = []string{KuredLockStale, CaptureAheadStalled, HolderUnattended, CopySlow}
 
 const (
 	// KuredLockStale is the reason of condition Stalled: a capture waits for a kured lock whose Node does not exist.
@@ -267,12 +295,46 @@ const (
 	CaptureAheadStalled = "CaptureAheadStalled"
 	// HolderUnattended is the reason of condition Stalled: no controller releases the other reservation of the donor.
 	HolderUnattended = "HolderUnattended"
+	// CopySlow is the reason of condition Stalled: the cloud completes the snapshot or the disk of a copy long after the usual time.
+	CopySlow = "CopySlow"
 )
 
+const (
+	// slowSnapshot is a long time for a snapshot, of which the first of a large disk takes up to an hour, and slowDisk for a disk that is
+	// made, attached or detached, which takes seconds to minutes.
+	slowSnapshot, slowDisk = time.Hour, 10 * time.Minute
+)
+
+// slowCopy says that the cloud takes long for a copy, since when, and what happens then; empty within the usual time.
+func slowCopy(w *pass, d plan.Decision, now time.Time) string {
+	usual, what := slowSnapshot, "snapshot "+cmp.Or(w.image.snapshot.ID, w.copy.raw.ID)
+	switch {
+	case !w.facts.Copy.Wanted || d.Do != plan.Wait:
+		return ""
+	case d.Why == plan.ForVolume:
+		usual, what = slowDisk, "disk "+w.copy.disk.ID
+	case d.Why != plan.ForSnapshot:
+		return ""
+	}
+	since := stepStart(w.p)
+	if now.Sub(since) < usual {
+		return ""
+	}
+	then := "waits on"
+	if r := w.donor.reservation; r != nil && !w.facts.Disk.Proven {
+		then = "ends without a version at " + w.copiesSince(r.ReservedAt.Time).Add(copyLimit).UTC().Format(time.RFC3339)
+	}
+	return fmt.Sprintf("the cloud has worked on %s since %s, longer than %s: look for it there. Node %s is in service, and the capture %s; "+
+		"`kamino cancel %s` ends it now", what, clock24(since), usual, w.p.Spec.Donor.NodeName, then, w.p.Name)
+}
+
 // endlessWait returns why a wait can last until a person acts; empty for a wait that ends automatically.
-func endlessWait(w *pass, d plan.Decision) (reason, message string) {
+func endlessWait(w *pass, d plan.Decision, now time.Time) (reason, message string) {
+	slow := slowCopy(w, d, now)
 	switch {
 	case d.Do != plan.Wait:
+	case slow != "":
+		return CopySlow, slow
 	case slices.Contains(turnWaits, d.Why) && w.preflight.kured.Release != "":
 		return KuredLockStale, w.preflight.kured.Holder()
 	case slices.Contains(turnWaits, d.Why) && w.preflight.kured.Node == "" && len(w.preflight.activeCaptures) > 0:
@@ -300,7 +362,7 @@ func isHeldByCapture(w *pass) bool {
 
 // reportEndlessWait sets condition Stalled during an endless wait, and removes the condition afterwards.
 func reportEndlessWait(w *pass, d plan.Decision, now time.Time) {
-	if reason, message := endlessWait(w, d); reason != "" {
+	if reason, message := endlessWait(w, d, now); reason != "" {
 		setCondition(w.p, now, v1alpha1.ConditionStalled, metav1.ConditionTrue, reason, message)
 	} else if waitsEndlessly(w.p) {
 		meta.RemoveStatusCondition(&w.p.Status.Conditions, v1alpha1.ConditionStalled)

@@ -98,6 +98,9 @@ func (v *trialEnv) nodesOf(subject trial.Subject) (nodes []corev1.Node) {
 }
 
 func nodeNameOf(id cloud.InstanceID) string {
+	if workshop, is := strings.CutPrefix(string(id), "memory:///workshops/"); is {
+		return "node-of-" + strings.ReplaceAll(workshop, "/", "-")
+	}
 	return "node-" + string(id[strings.LastIndex(string(id), "/")+1:])
 }
 

@@ -38,7 +38,7 @@ to a running controller.`,
 				return err
 			}
 			o.Clouds.OnRequest = counts.Request
-			s, err := open(cmd.Context(), f, o)
+			s, err := openQuietly(cmd.Context(), f, o)
 			if err != nil {
 				return err
 			}

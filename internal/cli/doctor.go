@@ -62,8 +62,9 @@ func (f *Factory) examine(ctx context.Context, c *cluster.Connection, o *Options
 	if d.About, err = chosenCloud(ctx, o); err != nil {
 		return err
 	}
-	provider, err := c.InCluster(f.Cloud(ctx, o))
+	native, err := f.Cloud(ctx, o)
 	if d.CloudError = err; err == nil {
+		provider, _ := c.InCluster(f.saysWait(native), nil)
 		engine := f.Engine(c, provider, o)
 		d.Cloud, d.Leftovers, d.Case = provider, engine.Leftovers, engine.Case
 	}

@@ -20,11 +20,24 @@ type session struct {
 }
 
 func open(ctx context.Context, f *Factory, o *Options) (*session, error) {
+	return openWith(ctx, f, o, f.saysWait)
+}
+
+// openQuietly is for processes whose output nobody waits for.
+func openQuietly(ctx context.Context, f *Factory, o *Options) (*session, error) {
+	return openWith(ctx, f, o, func(provider cloud.Provider) cloud.Provider { return provider })
+}
+
+func openWith(ctx context.Context, f *Factory, o *Options, around func(cloud.Provider) cloud.Provider) (*session, error) {
 	cluster, err := f.connect(o)
 	if err != nil {
 		return nil, err
 	}
-	provider, err := cluster.InCluster(f.Cloud(ctx, o))
+	native, err := f.Cloud(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	provider, err := cluster.InCluster(around(native), nil)
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,8 @@ import (
 
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cluster"
+	"github.com/kamino-dev/kamino/internal/process"
+	"github.com/kamino-dev/kamino/internal/runner"
 	"github.com/kamino-dev/kamino/internal/testing/memory"
 	"github.com/kamino-dev/kamino/internal/wording"
 )
@@ -26,6 +28,48 @@ func (throttlingServer) RoundTrip(*http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusTooManyRequests, Status: "429 Too Many Requests", Header: header,
 		Body: io.NopCloser(strings.NewReader(status))}, nil
 }
+
+// silentCloud answers after a while, or when the caller gives up.
+func silentCloud(after time.Duration) cloud.Provider {
+	return cloud.Intercept(memory.New(memory.Config{}).Provider, func(ctx context.Context, _ cloud.Op, call func(context.Context) error) error {
+		if err := process.Wait(ctx, after); err != nil {
+			return err
+		}
+		return call(ctx)
+	})
+}
+
+// TestAVerbSaysThatItWaitsForTheCloud: once, after three seconds, what it waits for and since when. A cloud that answers is no news.
+func TestAVerbSaysThatItWaitsForTheCloud(t *testing.T) {
+	for after, want := range map[time.Duration]string{
+		2 * time.Second: "", 4 * time.Second: saysWaiting, time.Hour: saysWaiting,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+			defer cancel()
+			f := NewFactory()
+			var said strings.Builder
+			f.Err, f.Now = &said, func() time.Time { return time.Date(2026, 3, 9, 12, 0, 0, 0, time.UTC) }
+			f.Connect = func(*Options) (*cluster.Connection, error) {
+				return cluster.New(&rest.Config{Host: "https://api", Transport: throttlingServer{}}, "test")
+			}
+			f.Cloud = func(context.Context, *Options) (cloud.Provider, error) { return silentCloud(after), nil }
+			f.Engine = func(*cluster.Connection, cloud.Provider, *Options) runner.Engine { return nil }
+			s, err := open(ctx, f, &Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				_, _ = s.provider.Instance(ctx, "memory:///i")
+			}
+			if said.String() != want {
+				t.Errorf("an answer after %s: said %q, want %q", after, said.String(), want)
+			}
+		})
+	}
+}
+
+const saysWaiting = "Kamino has waited for the cloud since 12:00:00 UTC (call Instance of memory:///i). It keeps trying.\n"
 
 // TestPatienceOfVerbs: a verb waits for a busy API server as long as --timeout permits, from the first request on; five
 // minutes by default.

@@ -34,7 +34,7 @@ func rebooters(ctx context.Context, p *poolView) (found []Finding) {
 		set := &sets.Items[i]
 		if name := set.Namespace + "/" + set.Name; (name == p.Kured || mayReboot(set)) && node.BelongsOn(set, workshop) {
 			found = append(found, warn(fmt.Sprintf("keep it off Nodes with the label %s: see %s", v1alpha1.TrialKey, page.Kured),
-				"DaemonSet %s would run on workshops, and may reboot them; a capture fails if its workshop reboots with the copy attached", name))
+				"DaemonSet %s would run on workshops, and may reboot them; a workshop that reboots with the copy is lost, and a capture has three", name))
 		}
 	}
 	return found

@@ -82,7 +82,7 @@ type Decider struct {
 	Log       logr.Logger
 
 	rules ruleCache
-	// profiles are the detected profiles, by the pool's ID.
+	// profiles are the detected profiles as poolProfile, by the ID of the pool.
 	profiles sync.Map
 
 	mu            sync.Mutex // one pass at a time

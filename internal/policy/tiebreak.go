@@ -5,6 +5,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/pool/bootstrapkind"
@@ -15,21 +16,33 @@ import (
 const maxCompared = 10
 
 // profileOf returns the profile of the pool: from the settings or, without a profile, from the way in which the nodes join. The nodes
-// of a pool join in one way, so one node shows the profile of all, and Decider caches the profile. Empty: unknown.
+// of a pool join in one way, so one node shows the profile of all. Decider keeps it until that node or the pool's image changes. Empty:
+// unknown.
 func (d *Decider) profileOf(ctx context.Context, o *PoolOutcome, nodes []*corev1.Node) v1alpha1.Profile {
 	if profile := o.Settings.Generalize.Profile; profile != "" || d.Joins == nil || len(nodes) == 0 {
 		return profile
 	}
+	seen := poolProfile{node: nodes[0].UID, image: o.Look.Pool.Recipe.Image}
 	if known, found := d.profiles.Load(o.Pool.ID); found {
-		return known.(v1alpha1.Profile)
+		if known := known.(poolProfile); known.node == seen.node && known.image == seen.image {
+			return known.profile
+		}
 	}
 	// The preflight reports an error or an unknown profile before a capture begins.
 	answer, err := d.Joins(ctx, bootstrapkind.With(nodes[0], o.Look.Pool, o.Look.Images))
 	if err != nil || answer.Profile == "" {
 		return ""
 	}
-	d.profiles.Store(o.Pool.ID, answer.Profile)
+	seen.profile = answer.Profile
+	d.profiles.Store(o.Pool.ID, seen)
 	return answer.Profile
+}
+
+// poolProfile is a profile, with what it was read from.
+type poolProfile struct {
+	node    types.UID
+	image   string
+	profile v1alpha1.Profile
 }
 
 // prefer orders candidates that the rules rank equal by their evictions. A node without a list of pods comes last. A donor

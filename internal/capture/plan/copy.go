@@ -10,9 +10,12 @@ var courseOfCopy = []stage{
 	{"a lost record ends the capture", func(f Facts) bool { return f.Unrecorded }, []part{loseRecord}},
 	{"a version is tried and promoted", Facts.hasVersion, []part{endWorkshop, letDonorGo, completeVersion, endAttempt, keepRecipe, tryVersion, promote, finish}},
 	{"a proven disk becomes a version, after the workshop", Facts.hasCopy, []part{checkProvenCopy, endWorkshop, letDonorGo, publish}},
-	{"a copy is cleaned on the workshop", Facts.hasRawCopy, []part{checkHeld, checkWorkshop, checkRawCopy, leaveDonor, attach, cleanCopy, checkLevel, copyCleaned}},
+	{
+		"a copy is cleaned on the workshop", Facts.hasRawCopy,
+		[]part{checkHeld, endLost, checkRawCopy, openWorkshop, checkWorkshop, leaveDonor, attach, cleanCopy, checkLevel, copyCleaned},
+	},
 	{"a pioneer is patched, and serves again", Facts.awaitsPatch, []part{checkDonor, checkHold, patch, beginPatch}},
-	{"a workshop joins, and a running donor is copied", Facts.isHeld, []part{checkHeld, openWorkshop, checkWorkshop, quiesce}},
+	{"a workshop joins, and a running donor is copied", Facts.isHeld, []part{checkHeld, endLost, openWorkshop, checkWorkshop, quiesce}},
 	{"a donor is inspected and reserved", func(Facts) bool { return true }, []part{refuse, checkDonor, inspect}},
 }
 
@@ -20,14 +23,18 @@ var courseOfCopy = []stage{
 type CopyFacts struct {
 	// Wanted: the donor's disk is copied while the donor serves.
 	Wanted bool
-	// Workshop is the instance on which the copy is cleaned.
-	Workshop Workshop
+	// Workshop is the instance on which the copy is cleaned. LastWorkshop: so many were lost that no other is made.
+	Workshop     Workshop
+	LastWorkshop bool
 	// Quiesce is the progress of the pod on the donor that flushes the disk.
 	Quiesce Quiesce
 	// Raw is the snapshot of the running disk. It holds the donor's secrets.
 	Raw Artifact
 	// Volume is the disk made from the raw snapshot.
 	Volume Volume
+	// Heard: since the proven disk is free, the kubelet of the workshop has reported in the boot of the proof. So no machine has booted from
+	// the disk.
+	Heard bool
 	// Accepted: the cloud accepted the raw snapshot while the donor's disk was quiet.
 	Accepted bool
 	// Unusable: the pod on the workshop reported that the copy lacks the donor's last flush, or a complete set of packages.
@@ -45,6 +52,7 @@ const (
 	WorkshopMaking  Workshop = "making"  // the cloud is creating the instance, or its Node is not Ready
 	WorkshopReady   Workshop = "ready"   // its Node is Ready, and takes no pods
 	WorkshopLate    Workshop = "late"    // its Node was not Ready within the timeout
+	WorkshopFailed  Workshop = "failed"  // the cloud did not build the instance, and said why
 	WorkshopLost    Workshop = "lost"    // the instance was there, and is gone or off
 	// WorkshopAway has left the boot in which the copy was attached, or its Node is not Ready for too long since: it may run the
 	// donor's system.
@@ -89,6 +97,11 @@ func beginPatch(f Facts) Decision {
 	return do(PatchDonor)
 }
 
+// isWorkshopLost reports whether the workshop was there, and cleans no copy any more.
+func (f Facts) isWorkshopLost() bool {
+	return f.Copy.Workshop == WorkshopLost || f.Copy.Workshop == WorkshopAway
+}
+
 // hasRawCopy reports whether the disk of the donor was copied, and the copy is not a proven disk yet.
 func (f Facts) hasRawCopy() bool {
 	return f.Copy.Raw != Absent || f.Copy.Volume != NoVolume || f.Disk.Proven
@@ -112,15 +125,33 @@ func checkHeld(f Facts) Decision {
 	return onward
 }
 
-// openWorkshop begins the workshop before the donor is copied: the copy with its secrets does not wait for a machine.
-func openWorkshop(f Facts) Decision {
-	switch {
-	case f.Copy.Workshop == NoWorkshop && f.Disk.Pod != NoPod && f.Copy.Quiesce == NoQuiesce:
-		return do(DeletePod) // the inspection is complete
-	case f.Copy.Workshop == NoWorkshop, f.Copy.Workshop == WorkshopDecided:
-		return do(BeginWorkshop)
+// endLost ends a workshop that is lost, with the copy that was attached to it. The snapshot of the donor's disk stays, if it is there.
+func endLost(f Facts) Decision {
+	switch w := f.Copy.Workshop; {
+	case w == WorkshopDecided, w == WorkshopMaking, w == WorkshopReady:
+		return onward
+	case w == WorkshopLate, w == WorkshopFailed, f.isWorkshopLost() && f.Copy.LastWorkshop:
+		return checkWorkshop(f)
 	}
-	return onward
+	return endWorkshop(f)
+}
+
+// openWorkshop begins the workshop before the donor is copied: the copy with its secrets does not wait for a machine. It begins a fresh
+// one after a loss, and the proof of a disk that was there counts no more.
+func openWorkshop(f Facts) Decision {
+	switch w := f.Copy.Workshop; {
+	case w != NoWorkshop && w != WorkshopDecided:
+		return onward
+	case w == NoWorkshop && f.Disk.Pod != NoPod:
+		return do(DeletePod) // of the inspection, or of the workshop before
+	case w == NoWorkshop && f.Disk.Order:
+		return do(DeleteOrder)
+	case w == NoWorkshop && f.Copy.LastWorkshop:
+		return fail(WorkshopGone)
+	case w == NoWorkshop && !f.Hold.Recorded:
+		return fail(ReservationLost)
+	}
+	return do(BeginWorkshop)
 }
 
 // checkWorkshop waits for the workshop. Until the proven disk is copied, only a workshop in the boot of the proof has not written to it.
@@ -130,7 +161,7 @@ func checkWorkshop(f Facts) Decision {
 		return wait(ForWorkshop)
 	case WorkshopLate:
 		return fail(WorkshopNotJoined)
-	case WorkshopLost, WorkshopEnding, NoWorkshop, WorkshopDecided:
+	case WorkshopLost, WorkshopFailed, WorkshopEnding, NoWorkshop, WorkshopDecided:
 		return fail(WorkshopGone)
 	case WorkshopAway:
 		return fail(WorkshopRestarted)
@@ -262,9 +293,9 @@ func copyCleaned(f Facts) Decision {
 		return do(DeleteOrder)
 	case f.Copy.Volume == VolumeAttached:
 		return do(DetachVolume)
-	case f.Copy.Volume == VolumeFree:
+	case f.Copy.Volume == VolumeFree && f.Copy.Heard:
 		return do(TakeSnapshot)
-	case f.Copy.Volume == VolumeChanging:
+	case f.Copy.Volume == VolumeChanging, f.Copy.Volume == VolumeFree:
 		return wait(ForVolume)
 	}
 	return fail(CopyUnusable) // the volume is gone

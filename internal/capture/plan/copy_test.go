@@ -25,8 +25,10 @@ type workWorld struct {
 	// stuck: the workshop's Node will not be Ready. hung: neither donor nor pods move again. bootedWith: the workshop booted while
 	// the volume was attached, on purpose. second: it has rebooted then, and may run the donor's system.
 	stuck, hung, bootedWith, second bool
-	// copies that were begun.
-	copies int8
+	// silent: the workshop has crashed and may boot from the volume, and its Node is still Ready.
+	silent bool
+	// copies and workshops that were begun.
+	copies, workshops int8
 	// onDonor: the pod is on the donor.
 	onDonor bool
 	// patchEnd is the result of a pioneer's patch. patched is the truth of PatchDone, and differs of LevelDiffers.
@@ -43,8 +45,8 @@ const (
 	saidUnusable report = "unusable"
 )
 
-// mostCopies is the number of copies of one capture.
-const mostCopies = 3
+// mostCopies and mostWorkshops are the numbers of copies and of workshops of one capture in the model.
+const mostCopies, mostWorkshops = 3, 2
 
 func copyStarts() []workWorld {
 	w := workWorld{f: Facts{
@@ -88,7 +90,8 @@ func (w workWorld) derived() workWorld {
 	f := &w.f
 	f.Disk.PodKnown = w.adopted && f.Disk.Pod != NoPod
 	f.Disk.Reported = w.adopted && f.Disk.Order && w.said != saidNothing && !f.Disk.Proven && !f.Copy.Unusable
-	f.Copy.Spent = w.copies >= mostCopies
+	f.Copy.Spent, f.Copy.LastWorkshop = w.copies >= mostCopies, w.workshops >= mostWorkshops
+	f.Copy.Heard = f.Copy.Heard && f.Copy.Volume == VolumeFree
 	if f.Disk.Pod == NoPod && f.Copy.Quiesce != NoQuiesce {
 		f.Copy.Quiesce = NoQuiesce
 	}
@@ -122,10 +125,13 @@ func (w workWorld) effect(d Decision) workWorld {
 		w = w.patch()
 	case BeginWorkshop:
 		if f.Copy.Workshop == NoWorkshop {
-			f.Copy.Workshop = WorkshopDecided
+			f.Copy.Workshop, w.workshops = WorkshopDecided, w.workshops+1
+			if f.Disk.Touched {
+				f.Disk.Touched, f.Disk.Proven, f.Copy.Unusable = false, false, false
+			}
 		} else {
 			f.Copy.Workshop = WorkshopMaking
-			w.bootedWith = w.bootedWith || f.Copy.Volume == VolumeAttached
+			w.bootedWith = w.bootedWith || f.Copy.Volume != NoVolume
 		}
 	case EndWorkshop:
 		f.Copy.Workshop = WorkshopEnding
@@ -202,8 +208,8 @@ func (w workWorld) progress() workWorld {
 		f.Copy.Workshop = WorkshopReady
 	case f.Copy.Workshop == WorkshopMaking:
 		f.Copy.Workshop = WorkshopLate
-	case f.Copy.Workshop == WorkshopEnding && f.Copy.Volume == VolumeAttached:
-		f.Copy.Volume, w.clean = NoVolume, false
+	case (f.Copy.Workshop == WorkshopEnding || f.Copy.Workshop == WorkshopLost) && f.Copy.Volume == VolumeAttached:
+		f.Copy.Volume, w.clean = VolumeFree, false
 	case f.Copy.Workshop == WorkshopEnding:
 		f.Copy.Workshop, w.stuck, w.second = NoWorkshop, false, false
 		if f.Disk.Pod != NoPod && !w.onDonor {
@@ -217,6 +223,10 @@ func (w workWorld) progress() workWorld {
 		f.Copy.Volume = NoVolume
 	case f.Copy.Volume == VolumeChanging && f.Disk.Proven:
 		f.Copy.Volume = VolumeFree
+	case f.Copy.Volume == VolumeFree && f.Disk.Proven && f.Copy.Workshop == WorkshopReady && !w.silent && !f.Copy.Heard:
+		f.Copy.Heard = true
+	case w.silent:
+		f.Copy.Workshop, w.silent = WorkshopAway, false
 	case f.Copy.Volume == VolumeChanging:
 		f.Copy.Volume = VolumeAttached
 	case working && w.adopted && !w.hung && w.said == saidNothing && f.Disk.Order && f.Copy.Volume == VolumeAttached && f.Copy.Workshop == WorkshopReady:
@@ -287,12 +297,22 @@ func (w workWorld) adverse() []workWorld {
 	add(func(n *workWorld) { n.stuck = n.f.Copy.Workshop == WorkshopMaking })
 	add(func(n *workWorld) {
 		if n.f.Copy.Workshop == WorkshopMaking || n.f.Copy.Workshop == WorkshopReady {
-			n.f.Copy.Workshop = WorkshopLost
+			n.f.Copy.Workshop, n.clean = WorkshopLost, false
+		}
+	})
+	add(func(n *workWorld) {
+		if n.f.Copy.Workshop == WorkshopMaking && n.f.Copy.Volume == NoVolume {
+			n.f.Copy.Workshop = WorkshopFailed
 		}
 	})
 	add(func(n *workWorld) { // it reboots while the volume is attached, or about to be
 		if n.f.Copy.Workshop == WorkshopReady && (n.f.Copy.Volume == VolumeAttached || n.f.Copy.Volume == VolumeChanging) {
 			n.f.Copy.Workshop, n.second, n.clean = WorkshopAway, true, false
+		}
+	})
+	add(func(n *workWorld) { // it crashes, and boots from the volume before the volume is detached
+		if n.f.Copy.Workshop == WorkshopReady && (n.f.Copy.Volume == VolumeAttached || n.f.Copy.Volume == VolumeChanging) {
+			n.silent, n.clean = true, false
 		}
 	})
 	add(func(n *workWorld) { // its Node is not Ready for a moment
@@ -401,7 +421,7 @@ var copyRules = []plantest.Rule[workWorld, Action, Reason]{
 		if f.ends() || f.hasCopy() || f.hasVersion() || f.Unrecorded || !f.isHeld() {
 			return true
 		}
-		lost := f.Copy.Workshop == WorkshopLate || f.Copy.Workshop == WorkshopLost || f.Copy.Workshop == WorkshopAway
+		lost := f.Copy.Workshop == WorkshopLate || f.Copy.Workshop == WorkshopFailed || f.isWorkshopLost()
 		failed := f.Copy.Quiesce == QuiesceTooBusy || f.Copy.Quiesce == QuiesceFailed
 		return !lost && !failed && (f.Copy.Raw != Broken || d.Why == ForWorkshop) || f.Copy.Volume == VolumeDeleting
 	}),
@@ -430,7 +450,7 @@ var copyRules = []plantest.Rule[workWorld, Action, Reason]{
 			f.Copy.Volume == VolumeBroken || f.Copy.Volume == VolumeDeleting
 		made := d.Do == DeleteRawCopy && f.Copy.Volume == VolumeAttached
 		lost := (!own(f.Copy.Raw) || f.Copy.Raw == Deleting) && !f.Disk.Proven
-		gone := d.Do == DeleteVolume && lost
+		gone := d.Do == DeleteVolume && (lost || f.Copy.Workshop == NoWorkshop)
 		return f.Copy.Raw != Foreign && (useless || made || gone) || d.Do == DeleteVolume && useless
 	}),
 	plantest.That("only a proven disk that no machine can write is copied", "|TakeSnapshot|", func(w workWorld, _ Decision) bool {
@@ -442,10 +462,15 @@ var copyRules = []plantest.Rule[workWorld, Action, Reason]{
 	}),
 	plantest.That("a recipe names only a clean version", "|Promote|", func(w workWorld, _ Decision) bool { return w.cleanImage && w.f.Image.Version == Complete }),
 	plantest.That("the workshop stays until the disk is proven and copied", "|EndWorkshop|", func(w workWorld, _ Decision) bool {
-		return w.f.ends() || w.f.Image.Snapshot == Taken || w.f.Image.Snapshot == Complete || w.f.hasVersion()
+		ends := w.f.ends() || w.f.Image.Snapshot == Taken || w.f.Image.Snapshot == Complete || w.f.hasVersion()
+		return ends || w.f.isWorkshopLost() || w.f.Copy.Workshop == WorkshopEnding
+	}),
+	plantest.That("a lost workshop costs the capture only after a few others", "|Fail|", func(w workWorld, d Decision) bool {
+		return d.Why != WorkshopRestarted && (d.Why != WorkshopGone || w.f.Copy.Workshop == WorkshopFailed) || w.workshops == mostWorkshops
 	}),
 	plantest.That("one workshop", "|BeginWorkshop|", func(w workWorld, _ Decision) bool {
-		return (w.f.Copy.Workshop == NoWorkshop || w.f.Copy.Workshop == WorkshopDecided) && w.f.Hold.Recorded && w.f.Copy.Volume == NoVolume
+		begins := w.f.Copy.Workshop == NoWorkshop && w.workshops < mostWorkshops && w.f.Disk.Pod == NoPod && !w.f.Disk.Order
+		return (begins || w.f.Copy.Workshop == WorkshopDecided) && w.f.Hold.Recorded && w.f.Copy.Volume == NoVolume
 	}),
 	plantest.That("the donor is held until the copy is proven or given up", "|Forget|", func(w workWorld, _ Decision) bool {
 		return (w.f.ends() || w.f.hasCopy() || w.f.hasVersion()) && (!w.onDonor || w.f.Disk.Pod == NoPod)
@@ -464,7 +489,7 @@ func copyModel(starts []workWorld) plantest.Model[workWorld, Facts, Action, Reas
 	return plantest.Model[workWorld, Facts, Action, Reason]{
 		Starts: starts, Facts: func(w workWorld) Facts { return w.f }, Effect: workWorld.effect, Cut: workWorld.cut,
 		Progress: workWorld.progress, Later: workWorld.later, Adverse: workWorld.adverse, Closed: func(w workWorld) bool { return w.closed },
-		Rules: plantest.Always(copyRules), MaxSteps: 120,
+		Rules: plantest.Always(copyRules), MaxSteps: 200,
 	}
 }
 
@@ -561,6 +586,21 @@ func TestWrongCopiers(t *testing.T) {
 		"waits for a workshop that is lost": without(func(f *Facts) {
 			if f.Copy.Workshop == WorkshopLost {
 				f.Copy.Workshop = WorkshopMaking
+			}
+		}),
+		"gives up with the first workshop":               without(func(f *Facts) { f.Copy.LastWorkshop = true }),
+		"copies the disk of a workshop that has crashed": without(func(f *Facts) { f.Copy.Heard = true }),
+		"makes workshops for ever":                       without(func(f *Facts) { f.Copy.LastWorkshop = false }),
+		"keeps the disk of a lost workshop": where(func(f Facts, d Decision) bool {
+			return d.Do == DeleteVolume && f.Copy.Workshop == NoWorkshop && !f.ends() && !f.hasCopy()
+		}, do(BeginWorkshop)),
+		"keeps a lost workshop": where(func(f Facts, d Decision) bool { return d.Do == EndWorkshop && f.isWorkshopLost() }, do(BeginWorkshop)),
+		"copies again for a fresh workshop": where(func(f Facts, d Decision) bool {
+			return d.Do == BeginWorkshop && f.Copy.Workshop == NoWorkshop && f.Copy.Raw == Complete
+		}, do(DeleteRawCopy)),
+		"believes what was proven on a lost workshop": without(func(f *Facts) {
+			if f.isWorkshopLost() && f.Disk.Proven {
+				f.Copy.Workshop = WorkshopReady
 			}
 		}),
 		"trusts a workshop that has rebooted": without(func(f *Facts) {

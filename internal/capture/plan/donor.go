@@ -200,10 +200,14 @@ func release(f Facts) Decision {
 }
 
 // Orphan decides for a held donor without a Prototype, as at the end of a deleted Prototype. The reservation on the
-// Node is the only record of the capture, so the snapshot is removed before the reservation.
+// Node is the only record of the capture, so the snapshot is removed before the reservation. An instance that is off, although the
+// record does not say that Kamino takes it down, was stopped by another client, and stays off.
 func Orphan(f Facts) Decision {
 	f.Hold.Recorded = true // without a Prototype there is no second record
 	d := endHold(f)
+	if (f.Donor.Power == Off || f.Donor.Power == Changing) && !f.MustBoot() && !f.Hold.Returning {
+		d = first(f, []part{endOrder, release})
+	}
 	keepsLease := d.Do == Forget && f.Donor.Power == InstanceGone && f.Donor.Node != NodeGone
 	if d.Do == Release || keepsLease {
 		switch f.Image.Snapshot {

@@ -256,3 +256,31 @@ func TestWhatIsNotReadDoesNotMatter(t *testing.T) {
 		t.Errorf("not tried in all rooms: %v", tried)
 	}
 }
+
+// TestAnOrphanThatAnotherClientStopped: without a Prototype, Kamino starts only what its record has taken down. The Node is released.
+func TestAnOrphanThatAnotherClientStopped(t *testing.T) {
+	for name, of := range map[string]struct {
+		change func(*Facts)
+		want   Decision
+	}{
+		"stopped by another client":     {func(*Facts) {}, do(Release)},
+		"being stopped":                 {func(f *Facts) { f.Donor.Power = Changing }, do(Release)},
+		"with a pod":                    {func(f *Facts) { f.Disk.Pod = PodActive }, do(DeletePod)},
+		"generalized in place":          {func(f *Facts) { f.Disk.Touched, f.Donor.MustLeaveBoot = true, true }, do(Return)},
+		"on the way back":               {func(f *Facts) { f.Hold.Returning = true }, do(Start)},
+		"on, and untouched":             {func(f *Facts) { f.Donor.Power = On }, do(Release)},
+		"held by another client, too":   {func(f *Facts) { f.Hold.Lock = Theirs }, wait(ForHolder)},
+		"with a snapshot of its disk":   {func(f *Facts) { f.Image.Snapshot = Complete }, do(DeleteSnapshot)},
+		"with scale-in protection":      {func(f *Facts) { f.Hold.ProtectionRestored = false }, do(Unprotect)},
+		"whose instance does not exist": {func(f *Facts) { f.Donor.Power = InstanceGone }, wait(ForDeletion)},
+	} {
+		f := Facts{
+			Deleting: true, Hold: HoldFacts{Lock: Ours, Noted: true, ProtectionRestored: true},
+			Donor: DonorFacts{Node: NodeNotReady, Power: Off, Cordoned: true},
+		}
+		of.change(&f)
+		if got := Orphan(f); got != of.want {
+			t.Errorf("%s: %s, want %s", name, got, of.want)
+		}
+	}
+}
