@@ -2077,6 +2077,10 @@ func (in *WorkshopRecord) DeepCopyInto(out *WorkshopRecord) {
 		in, out := &in.AwaySince, &out.AwaySince
 		*out = (*in).DeepCopy()
 	}
+	if in.Free != nil {
+		in, out := &in.Free, &out.Free
+		*out = (*in).DeepCopy()
+	}
 	if in.CleanupStartedAt != nil {
 		in, out := &in.CleanupStartedAt, &out.CleanupStartedAt
 		*out = (*in).DeepCopy()
