@@ -233,6 +233,8 @@ type TrialNodeRecord struct {
 	KubeletTime string      `json:"kubeletTime,omitempty"`
 	FirstReady  metav1.Time `json:"firstReady,omitzero"`
 	Images      int32       `json:"images,omitempty"`
+	// FirstTaints are the taints at the first look, as text, that only an autoscaler sets: here they came from the disk.
+	FirstTaints []string `json:"firstTaints,omitempty"`
 	// Pods of the trial by role, and the user's Job.
 	Pods map[string]types.UID `json:"pods,omitempty"`
 	// WithoutProviderID: the Node has no provider ID.

@@ -185,7 +185,7 @@ func TestAClockWithoutOtherNodes(t *testing.T) {
 	a := (&Observer{Kube: fake.NewClientset(lease)}).attempt(trial.Subject{
 		Prototype: &v1alpha1.Prototype{}, PoolInstances: func() ([]cloud.Instance, error) { return nil, nil },
 	})
-	l, err := compareNow(t.Context(), a, noon, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "t-0"}}, &daemonPods{})
+	l, err := compareNow(t.Context(), a, noon, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "t-0"}}, &trialRecord{}, &daemonPods{})
 	if err != nil {
 		t.Fatal(err)
 	}
