@@ -82,7 +82,6 @@ var goodVariants = map[string]func(n *Peer, others []Peer){
 		zones(n, o)
 		each(append(o, *n), func(p Peer) { label(p, "topology.kubernetes.io/zone", "other") })
 	},
-	"the trial's own label":      func(n *Peer, _ []Peer) { label(*n, excluded, "true") },
 	"tainted after it was Ready": func(n *Peer, _ []Peer) { taint(n, "ToBeDeletedByClusterAutoscaler") },
 	"a static pod of all nodes": func(n *Peer, o []Peer) {
 		n.StaticPods = []string{"kube-system/proxy"}
@@ -153,7 +152,7 @@ func compareLikeness(change func(n *Peer, others []Peer)) Comparison {
 			others[i].StaticPods = []string{}
 		}
 	}
-	return Compare(node, others, Exceptions{Pool: []string{"pool"}, Own: []string{"kt26ee6b"}, Server: "v1.37.1", OwnLabels: []string{excluded},
+	return Compare(node, others, Exceptions{Pool: []string{"pool"}, Own: []string{"kt26ee6b"}, Server: "v1.37.1",
 		Selectors: map[string]string{"example.com/balanced": "Service shop/web"}, UserData: "--register-with-taints=ordered=yes:NoSchedule --node-labels=node.kubernetes.io/ordered=yes"})
 }
 
@@ -179,8 +178,8 @@ func TestWhatANodeSaysMore(t *testing.T) {
 		"the donor's type": {func(n *Peer, o []Peer) { zones(n, o); n.Instance.Type = "m6i.large"; smaller(*n) },
 			`allocatable cpu is 930m, and at least 1930m on other nodes; allocatable memory is 3Gi, and at least 7Gi on other nodes; ` +
 				`label node.kubernetes.io/instance-type is "m6i.medium", and the cloud says "m6i.large"`},
-		"out of all load balancers": {func(n *Peer, _ []Peer) { label(*n, "node.kubernetes.io/exclude-from-external-balancers", "") },
-			"label node.kubernetes.io/exclude-from-external-balancers= is on no other node"},
+		"out of all load balancers": {func(n *Peer, _ []Peer) { label(*n, excluded, "") },
+			"label node.kubernetes.io/exclude-from-external-load-balancers= is on no other node"},
 		"a label of a Service": {func(n *Peer, _ []Peer) { label(*n, "example.com/balanced", "no") },
 			"label example.com/balanced=no is on no other node, and Service shop/web selects nodes by this label"},
 		"the autoscaler's taint from the disk": {func(n *Peer, _ []Peer) {
@@ -220,6 +219,16 @@ func TestWhatANodeSaysMore(t *testing.T) {
 		}
 		if text := strings.Join(have, "; "); text != test.want {
 			t.Errorf("%s:\n%s\nwant\n%s", name, text, test.want)
+		}
+	}
+}
+
+// TestTheTrialsOwnLabel is no difference.
+func TestTheTrialsOwnLabel(t *testing.T) {
+	node, others := changed(3, func(n *Peer, _ []Peer) { label(*n, excluded, "true") })
+	for _, own := range [][]string{nil, {excluded}} {
+		if c := Compare(node, others, Exceptions{Pool: []string{"pool"}, Own: []string{"kt26ee6b"}, OwnLabels: own}); len(c.Differences) != 1-len(own) {
+			t.Errorf("own labels %v: %+v", own, c.Differences)
 		}
 	}
 }

@@ -33,6 +33,8 @@ type Spec struct {
 	// Image is the image reference of the machine, for labels and logs.
 	Image string
 	Zone  string
+	// Type is the instance type; empty for the usual one of the cloud.
+	Type string
 	// Light asks for a machine without files: a Node, no disk.
 	Light bool
 }
