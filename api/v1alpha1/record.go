@@ -263,6 +263,8 @@ type TrialComparison struct {
 	// Others is the number of compared nodes. Skipped is the reason against a comparison.
 	Others  int    `json:"others,omitempty"`
 	Skipped string `json:"skipped,omitempty"`
+	// Oldest is when the oldest instance of a version of the pool was created.
+	Oldest metav1.Time `json:"oldest,omitzero"`
 	// Differences of the node, each with the time of the first comparison without a break. Notes name what was not
 	// compared.
 	Differences []TrialDifference `json:"differences,omitempty"`

@@ -106,7 +106,7 @@ func (c *comparison) labels() {
 		value, user := c.node.Node.Labels[key], c.except.Selectors[key]
 		switch {
 		case user == "" && !strings.HasPrefix(key, "node.kubernetes.io/"), slices.Contains(c.except.OwnLabels, key), isInstanceType(key),
-			c.orders(key+"="+value):
+			c.orders(key + "=" + value):
 			continue
 		case user != "":
 			user = ", and " + user + " selects nodes by this label"
@@ -118,7 +118,9 @@ func (c *comparison) labels() {
 	}
 }
 
-func isInstanceType(key string) bool { return key == corev1.LabelInstanceTypeStable || key == corev1.LabelInstanceType }
+func isInstanceType(key string) bool {
+	return key == corev1.LabelInstanceTypeStable || key == corev1.LabelInstanceType
+}
 
 func is(value string, found bool) string {
 	if !found {

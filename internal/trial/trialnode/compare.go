@@ -120,6 +120,9 @@ func peersOf(ctx context.Context, a *attempt, l *v1alpha1.TrialComparison, kubel
 	named := nodesByInstance(a, instances)
 	var all []trial.Peer
 	for i := range instances {
+		if at := instances[i].CreatedAt.Truncate(time.Second); instances[i].BuiltFrom != "" && !at.IsZero() && (l.Oldest.IsZero() || at.Before(l.Oldest.Time)) {
+			l.Oldest = metav1.NewTime(at)
+		}
 		if !instances[i].Removing && instances[i].BuiltFrom != a.Spec.Version && !a.has(instances[i].ID) {
 			for _, n := range named[instances[i].ID] {
 				all = append(all, trial.Peer{Node: n, Instance: instances[i]})
@@ -334,7 +337,7 @@ func keepSince(next, before *v1alpha1.TrialComparison) {
 }
 
 func comparisonOf(l *v1alpha1.TrialComparison) *trial.PeerComparison {
-	c := &trial.PeerComparison{Others: l.Others, Skipped: l.Skipped, Notes: l.Notes}
+	c := &trial.PeerComparison{Others: l.Others, Skipped: l.Skipped, Notes: l.Notes, Oldest: l.Oldest.Time}
 	for _, d := range l.Differences {
 		c.Differences = append(c.Differences, trial.LastingDifference{Difference: trial.Difference{Name: d.Name, Message: d.Message}, Since: d.Since.Time})
 	}
