@@ -51,6 +51,8 @@ type Facts struct {
 	Unlisted string
 	// Elsewhere are the joins of other pools' nodes.
 	Elsewhere []Join
+	// Cohorts compares all nodes of Current with others.
+	Cohorts Cohorts
 	// Suspect is the version after an automatic rollback, until its guilt is decided; empty if there is none.
 	Suspect string
 	// LastRollback is when the pool last rolled back automatically; zero for never.
@@ -217,6 +219,9 @@ func (f Facts) watch() Verdict {
 		if join.Version == f.Current && join.Outcome == Waiting && !join.Running.Before(f.Since) && f.Now.Sub(join.Running) > overdueAfter {
 			overdue++
 		}
+	}
+	if worse := f.Cohorts.worse(f.Current); worse != "" && !f.unwell() {
+		return Verdict{State: Failing, Message: worse + "; cohorts do not roll back" + f.wayOut()}
 	}
 	if overdue == 0 || !f.unwell() {
 		return Verdict{State: Watching, Message: f.count()}

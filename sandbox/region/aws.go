@@ -243,6 +243,9 @@ func (a *AWS) Pool(ctx context.Context, spec pool.Spec) (control.Pool, bool, err
 	}
 	p := control.Pool{Spec: spec, Group: spec.Group(), ID: sdk.ToString(g.AutoScalingGroupARN),
 		Capacity: int64(sdk.ToInt32(g.DesiredCapacity)), Extensions: []string{}}
+	if m := g.MixedInstancesPolicy; m != nil {
+		g.LaunchTemplate = m.LaunchTemplate.LaunchTemplateSpecification
+	}
 	if g.LaunchTemplate == nil {
 		return p, true, nil
 	}
