@@ -62,7 +62,7 @@ func (f Facts) credential() (sentence string, ends bool) {
 	if c.Ignored || !c.End.Before(f.Now.Add(f.use())) {
 		return c.String(), false
 	}
-	return fmt.Sprintf("the credential %s on the disk of node %s ends at %s, and nodes use the credentials of a version for %d days, "+
-		"by the versions that the pool keeps and by its oldest node; renew the credential of the donor, then capture again",
+	return fmt.Sprintf("the credential %s on the disk of node %s ends at %s, and nodes may use this version for %d days "+
+		"(see kept versions and the oldest node); renew the credential of the donor, then capture again",
 		c.Path, f.Node, c.End.UTC().Format(time.RFC3339), int(f.use().Hours()/24)), true
 }

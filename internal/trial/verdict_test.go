@@ -126,8 +126,8 @@ var worlds = map[string]struct {
 	"an ending certificate": {good, func(f *Facts) {
 		f.Certificate = Certificate{Path: "/c.crt", End: f.Now.Add(21*24*time.Hour - time.Second), Keep: 3}
 	}, Failed,
-		"Disk: the credential /c.crt on the disk of node trial-0 ends at 2026-03-30T11:59:59Z, and nodes use the credentials of a version for 21 days, " +
-			"by the versions that the pool keeps and by its oldest node; renew the credential of the donor, then capture again"},
+		"Disk: the credential /c.crt on the disk of node trial-0 ends at 2026-03-30T11:59:59Z, and nodes may use this version for 21 days " +
+			"(see kept versions and the oldest node); renew the credential of the donor, then capture again"},
 	"a valid certificate": {good, func(f *Facts) {
 		f.Certificate = Certificate{Path: "/c.crt", End: f.Now.Add(21 * 24 * time.Hour), Keep: 3}
 	},
@@ -137,8 +137,8 @@ var worlds = map[string]struct {
 	"an old pool": {good, func(f *Facts) {
 		f.Certificate = Certificate{Path: "/c.crt", End: f.Now.Add(29 * 24 * time.Hour), Keep: 3}
 		f.Comparison.Oldest = f.Now.Add(-30 * 24 * time.Hour)
-	}, Failed, "Disk: the credential /c.crt on the disk of node trial-0 ends at 2026-04-07T12:00:00Z, and nodes use the credentials of a version for 30 days, " +
-		"by the versions that the pool keeps and by its oldest node; renew the credential of the donor, then capture again"},
+	}, Failed, "Disk: the credential /c.crt on the disk of node trial-0 ends at 2026-04-07T12:00:00Z, and nodes may use this version for 30 days " +
+		"(see kept versions and the oldest node); renew the credential of the donor, then capture again"},
 	"a disk to be read":     {young, func(f *Facts) { f.Digest = "" }, Pending, "Disk: the manifest on the disk of node trial-0 is read"},
 	"an unread disk":        {good, func(f *Facts) { f.Digest = "" }, Inconclusive, "Disk: the manifest on the disk of node trial-0 could not be read"},
 	"no network":            {young, func(f *Facts) { f.Network = Measure{Failed, "no pod reaches 10.0.0.1"} }, Failed, "Network: no pod reaches 10.0.0.1"},
