@@ -45,13 +45,20 @@ func (a *attempt) compare(ctx context.Context, f *trial.Facts, node *corev1.Node
 	return nil
 }
 
+// peer is the trial node with its instance.
+func (a *attempt) peer(node *corev1.Node) trial.Peer {
+	p := trial.Peer{Node: node}
+	if i := slices.IndexFunc(a.Instances, func(i cloud.Instance) bool { return a.isNodeOf(node, i.ID) }); i >= 0 {
+		p.Instance = a.Instances[i]
+	}
+	return p
+}
+
 func compareNow(ctx context.Context, a *attempt, now time.Time, node *corev1.Node, k *trialRecord, on *daemonPods) (*v1alpha1.TrialComparison, error) {
 	l := &v1alpha1.TrialComparison{At: metav1.NewTime(now.Truncate(time.Second))}
 	kubelets := &cluster.Kubelets{Kube: a.Kube, Now: time.Now}
-	own := trial.Peer{Node: node, FirstTaints: k.FirstTaints, StaticPods: staticPods(node, on.pods)}
-	if i := slices.IndexFunc(a.Instances, func(i cloud.Instance) bool { return a.Same(i.ID, cloud.InstanceID(k.Instance)) }); i >= 0 {
-		own.Instance = a.Instances[i]
-	}
+	own := a.peer(node)
+	own.FirstTaints, own.StaticPods = k.FirstTaints, staticPods(node, on.pods)
 	others, err := peersOf(ctx, a, l, kubelets, own)
 	if err != nil {
 		return nil, err
