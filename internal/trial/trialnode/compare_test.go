@@ -1,6 +1,7 @@
 package trialnode
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -224,7 +225,9 @@ func TestDriversAndDaemonSets(t *testing.T) {
 		w.must(err)
 	}
 	t.Cleanup(func() {
-		_ = w.kube.StorageV1().CSINodes().DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{})
+		ctx := context.WithoutCancel(t.Context())
+		w.must(w.kube.StorageV1().CSINodes().DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}))
+		w.must(w.kube.AppsV1().DaemonSets(set.Namespace).Delete(ctx, set.Name, metav1.DeleteOptions{}))
 	})
 	missing := "daemonset/" + set.Namespace + "/gpu"
 	w.observeUntil("both", func(f trial.Facts) bool {
