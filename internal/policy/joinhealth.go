@@ -142,8 +142,7 @@ func (d *joinTracker) watchOne(ctx context.Context, r *rules, t *watchedPool, su
 	if t.due.After(w.now) && t.fingerprintOf(sum) == t.fingerprint && !grows {
 		return
 	}
-	active := nodejoin.Young(t.joins, t.version, w.now, limits) || t.acts || w.now.Sub(sum.Youngest) < limits.Watch ||
-		t.cohort == nil && sum.Ready < sum.Nodes // after a start of this process
+	active := nodejoin.Young(t.joins, t.version, w.now, limits) || t.acts || w.now.Sub(sum.Youngest) < limits.Watch || t.lacksCohort(sum)
 	if !active && !t.look.Known() {
 		t.due = w.now.Add(idleInterval)
 		return // the decision about captures sends the first request
@@ -329,25 +328,6 @@ func (d *joinTracker) facts(t *watchedPool, r *rules, now time.Time) joinhealth.
 		}
 	}
 	return f
-}
-
-// cohorts compares the nodes of the pool's version with its other nodes, as the last list of instances named their versions. It costs no
-// request. Nodes that a person or a controller takes out of service say nothing.
-func (d *joinTracker) cohorts(t *watchedPool, limits joinhealth.Limits, now time.Time) joinhealth.Cohorts {
-	nodes := d.Nodes.Of(t.pool.ID)
-	if !slices.ContainsFunc(nodes, func(n *corev1.Node) bool { return !nodestate.Ready(n) }) {
-		return joinhealth.Cohorts{}
-	}
-	var all []joinhealth.CohortNode
-	for _, node := range nodes {
-		one, known := t.cohort[[2]string{node.Name, string(node.UID)}]
-		if !known || node.Spec.Unschedulable || node.DeletionTimestamp != nil {
-			continue
-		}
-		one.Changed, one.Ready = nodestate.ReadySince(node)
-		all = append(all, one)
-	}
-	return joinhealth.CohortsOf(now, t.version, all, limits)
 }
 
 // decideRollback judges a pool's version, and takes the next step.

@@ -458,8 +458,7 @@ func later(a, b time.Time) time.Time {
 }
 
 func disk(f Facts) (Result, string) {
-	credential, ends := f.credential()
-	switch {
+	switch credential, ends := f.credential(); {
 	case f.Digest == "" && f.since(f.Changed) > f.Limits.Measure:
 		return Inconclusive, fmt.Sprintf("the manifest on the disk of node %s could not be read", f.Node)
 	case f.Digest == "":

@@ -80,7 +80,7 @@ func (c *comparison) isOfImage(key, value, here string) bool {
 	return imagePart.ReplaceAllString(value, "#") == imagePart.ReplaceAllString(here, "#")
 }
 
-// labels compares labels that most other nodes carry with one value, and labels with a purpose that no other node carries.
+// labels compares labels that most other nodes carry with one value, and further labels of the node.
 func (c *comparison) labels() {
 	for _, key := range labelKeys(c.others) {
 		counts := map[string]int{}
@@ -91,9 +91,7 @@ func (c *comparison) labels() {
 		}
 		for value, count := range counts {
 			here, found := c.node.Node.Labels[key]
-			expected := found && (here == value || number.MatchString(value) && number.MatchString(here) || isInstanceType(key) ||
-				c.isOfImage(key, value, here) || c.orders(key+"="+here))
-			if 2*count <= len(c.others) || expected || c.own(value, here, found) {
+			if 2*count <= len(c.others) || found && c.expected(key, value, here) || c.own(value, here, found) {
 				continue
 			}
 			c.add("label/"+key, fmt.Sprintf("label %s %s, and is %q on other nodes", key, is(here, found), value), func(o Peer) bool {
@@ -102,6 +100,17 @@ func (c *comparison) labels() {
 			})
 		}
 	}
+	c.furtherLabels()
+}
+
+// expected reports whether a label may have another value than on other nodes.
+func (c *comparison) expected(key, value, here string) bool {
+	return here == value || number.MatchString(value) && number.MatchString(here) || isInstanceType(key) ||
+		c.isOfImage(key, value, here) || c.orders(key+"="+here)
+}
+
+// furtherLabels finds labels with a purpose that no other node carries.
+func (c *comparison) furtherLabels() {
 	for _, key := range labelKeys([]Peer{c.node}) {
 		value, user := c.node.Node.Labels[key], c.except.Selectors[key]
 		switch {

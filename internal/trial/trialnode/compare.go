@@ -124,21 +124,7 @@ func peersOf(ctx context.Context, a *attempt, l *v1alpha1.TrialComparison, kubel
 	case err != nil:
 		return nil, err
 	}
-	named := nodesByInstance(a, instances)
-	var all []trial.Peer
-	for i := range instances {
-		if at := instances[i].CreatedAt.Truncate(time.Second); instances[i].BuiltFrom != "" && !at.IsZero() && (l.Oldest.IsZero() || at.Before(l.Oldest.Time)) {
-			l.Oldest = metav1.NewTime(at)
-		}
-		if !instances[i].Removing && instances[i].BuiltFrom != a.Spec.Version && !a.has(instances[i].ID) {
-			for _, n := range named[instances[i].ID] {
-				all = append(all, trial.Peer{Node: n, Instance: instances[i]})
-			}
-		}
-	}
-	slices.SortFunc(all, func(x, y trial.Peer) int {
-		return cmp.Or(x.Node.CreationTimestamp.Compare(y.Node.CreationTimestamp.Time), cmp.Compare(x.Node.Name, y.Node.Name))
-	})
+	all := otherVersions(a, l, instances)
 	alike := trial.Alike(own, all)
 	alike = alike[:min(len(alike), maxKubeletChecks)]
 	asked := []*corev1.Node{own.Node}
@@ -169,6 +155,27 @@ func peersOf(ctx context.Context, a *attempt, l *v1alpha1.TrialComparison, kubel
 		}
 	}
 	return others, nil
+}
+
+// otherVersions returns the pool's nodes of other versions, the oldest first, and notes the oldest instance of a version.
+func otherVersions(a *attempt, l *v1alpha1.TrialComparison, instances []cloud.Instance) (all []trial.Peer) {
+	named := nodesByInstance(a, instances)
+	for i := range instances {
+		of := &instances[i]
+		if at := of.CreatedAt.Truncate(time.Second); of.BuiltFrom != "" && !at.IsZero() && (l.Oldest.IsZero() || at.Before(l.Oldest.Time)) {
+			l.Oldest = metav1.NewTime(at)
+		}
+		if of.Removing || of.BuiltFrom == a.Spec.Version || a.has(of.ID) {
+			continue
+		}
+		for _, n := range named[of.ID] {
+			all = append(all, trial.Peer{Node: n, Instance: *of})
+		}
+	}
+	slices.SortFunc(all, func(x, y trial.Peer) int {
+		return cmp.Or(x.Node.CreationTimestamp.Compare(y.Node.CreationTimestamp.Time), cmp.Compare(x.Node.Name, y.Node.Name))
+	})
+	return all
 }
 
 // nodesByInstance returns the Nodes by the instance that they name.
