@@ -152,7 +152,8 @@ func TestCohortFalseAlarms(t *testing.T) {
 					found, sum = found+1, sum+after
 				}
 			}
-			t.Logf("%d nodes, %d %% die at minute 61: found in %d of 10 weeks, after %s", size, bad, found, (sum / time.Duration(max(1, found))).Round(time.Hour))
+			mean := (sum / time.Duration(max(1, found))).Round(time.Hour)
+			t.Logf("%d nodes, %d %% die at minute 61: found in %d of 10 weeks, after %s", size, bad, found, mean)
 			if bad == 100 && found < least {
 				t.Errorf("%d nodes: found in %d of 10 weeks", size, found)
 			}

@@ -427,7 +427,8 @@ func TestNodesThatDieAfterTheJoin(t *testing.T) {
 	}
 	s.last(15)
 	p := s.joinHealth()
-	if p.State != "NodesDoNotJoin" || p.Failed != 0 || !strings.Contains(p.Message, "0 of 6 nodes of an age are Ready; other nodes of the pool of that age: 4 of 4") {
+	if p.State != "NodesDoNotJoin" || p.Failed != 0 ||
+		!strings.Contains(p.Message, "0 of 6 nodes of an age are Ready; other nodes of the pool of that age: 4 of 4") {
 		t.Errorf("%+v", p)
 	}
 	s.degradedFor("NodesDoNotJoin")

@@ -45,7 +45,8 @@ var goodVariants = map[string]func(n *Peer, others []Peer){
 	},
 	"ami-0aaa to ami-0bbb":     values("example.com/from", "ami-0aaa", "ami-0bbb"),
 	"dates of an Ubuntu image": values("example.com/os", "ubuntu-22.04-20261001", "ubuntu-22.04-20261128"),
-	"AKS' node image":          values("kubernetes.azure.com/node-image-version", "AKSUbuntu-2204gen2containerd-202511.01.0", "AKSUbuntu-2404gen2containerd-202511.28.0"),
+	"AKS' node image": values("kubernetes.azure.com/node-image-version", "AKSUbuntu-2204gen2containerd-202511.01.0",
+		"AKSUbuntu-2404gen2containerd-202511.28.0"),
 	"the name of the own image": func(n *Peer, o []Peer) {
 		values("built", "stock", "kamino-pool-blue")(n, o)
 		n.Instance.Image = "eu-west-1/kamino-pool-blue"
@@ -153,7 +154,8 @@ func compareLikeness(change func(n *Peer, others []Peer)) Comparison {
 		}
 	}
 	return Compare(node, others, Exceptions{Pool: []string{"pool"}, Own: []string{"kt26ee6b"}, Server: "v1.37.1",
-		Selectors: map[string]string{"example.com/balanced": "Service shop/web"}, UserData: "--register-with-taints=ordered=yes:NoSchedule --node-labels=node.kubernetes.io/ordered=yes"})
+		Selectors: map[string]string{"example.com/balanced": "Service shop/web"},
+		UserData:  "--register-with-taints=ordered=yes:NoSchedule --node-labels=node.kubernetes.io/ordered=yes"})
 }
 
 // TestGoodVariants: none is a difference.

@@ -16,7 +16,8 @@ import (
 var (
 	problem = regexp.MustCompile(`Pressure|Unavailable|Unhealthy|NotReady|Deadlock|Readonly|ReadOnly|Corrupt|Frequent|Problem|Scheduled$|Shutdown|Reboot|` +
 		`Error|Fail|Fault|Fatal|Unregister|Degraded|Exhausted|Broken|Hung|Stuck|Stall|Leak|Lost|Down$|Missing|Crash|Oops|Panic|Throttl|Overload|` +
-		`Timeout|Issue|Bad|Slow|Skew|OOM|OutOf|Conflict|Invalid|Expired|Interrupt|Maintenance|Terminat|Preempt`)
+		`Timeout|Issue|Bad|Slow|Skew|OOM|OutOf|Conflict|` +
+		`Invalid|Expired|Interrupt|Maintenance|Terminat|Preempt`)
 	health = regexp.MustCompile(`(Ready|Healthy|Available|Enforced|Enabled|Active|OK|Ok|Synced|Configured|Initialized|Installed|Connected|Established|Succeeded)$`)
 )
 
@@ -68,7 +69,8 @@ func (c *comparison) runtime() {
 	slices.Sort(all)
 	for _, one := range slices.Compact(all) {
 		if !slices.Contains(offers(c.node), one) {
-			c.add("runtime/"+one, fmt.Sprintf("the container runtime does not offer %s, a handler or feature of other nodes", one), func(o Peer) bool { return !slices.Contains(offers(o), one) })
+			c.add("runtime/"+one, fmt.Sprintf("the container runtime does not offer %s, a handler or feature of other nodes", one),
+				func(o Peer) bool { return !slices.Contains(offers(o), one) })
 		}
 	}
 	for name, of := range map[string]func(corev1.NodeSystemInfo) string{

@@ -32,7 +32,8 @@ func TestMachine(t *testing.T) {
 func TestKernel(t *testing.T) {
 	root := t.TempDir()
 	for path, text := range map[string]string{
-		"proc/sys/vm/max_map_count": "262144\n", "proc/sys/kernel/pid_max": "many\n", "proc/sys/fs/file-max": "18446744073709551615\n", "sys/fs/cgroup/cgroup.controllers": "cpu",
+		"proc/sys/vm/max_map_count": "262144\n", "proc/sys/kernel/pid_max": "many\n", "proc/sys/fs/file-max": "18446744073709551615\n",
+		"sys/fs/cgroup/cgroup.controllers": "cpu",
 	} {
 		file := filepath.Join(root, path)
 		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(text), 0o600)); err != nil {
