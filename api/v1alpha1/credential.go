@@ -11,12 +11,12 @@ import (
 // AdminGroup is the group with all permissions, which no RBAC rule can remove.
 const AdminGroup = "system:masters"
 
-// Credential is a client certificate in the image that nodes need to join. Every reader of the image can use the
-// certificate.
+// Credential is a client certificate or a token in the image that nodes need to join. Every reader of the image can use
+// the credential.
 type Credential struct {
 	// Path of the file.
 	Path string `json:"path"`
-	// CommonName is the user, and Groups are the groups, of the certificate for the API server.
+	// CommonName is the user, and Groups are the groups, of the credential for the API server.
 	// +optional
 	CommonName string `json:"commonName,omitempty"`
 	// +optional

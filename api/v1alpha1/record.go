@@ -237,6 +237,8 @@ type TrialNodeRecord struct {
 	KubeletTime string      `json:"kubeletTime,omitempty"`
 	FirstReady  metav1.Time `json:"firstReady,omitzero"`
 	Images      int32       `json:"images,omitempty"`
+	// FirstTaints are the taints at the first look, as text, that only an autoscaler sets: here they came from the disk.
+	FirstTaints []string `json:"firstTaints,omitempty"`
 	// Pods of the trial by role, and the user's Job.
 	Pods map[string]types.UID `json:"pods,omitempty"`
 	// WithoutProviderID: the Node has no provider ID.
@@ -265,6 +267,8 @@ type TrialComparison struct {
 	// Others is the number of compared nodes. Skipped is the reason against a comparison.
 	Others  int    `json:"others,omitempty"`
 	Skipped string `json:"skipped,omitempty"`
+	// Oldest is when the oldest instance of a version of the pool was created.
+	Oldest metav1.Time `json:"oldest,omitzero"`
 	// Differences of the node, each with the time of the first comparison without a break. Notes name what was not
 	// compared.
 	Differences []TrialDifference `json:"differences,omitempty"`

@@ -1724,6 +1724,7 @@ func (in *TrialCloudError) DeepCopy() *TrialCloudError {
 func (in *TrialComparison) DeepCopyInto(out *TrialComparison) {
 	*out = *in
 	in.At.DeepCopyInto(&out.At)
+	in.Oldest.DeepCopyInto(&out.Oldest)
 	if in.Differences != nil {
 		in, out := &in.Differences, &out.Differences
 		*out = make([]TrialDifference, len(*in))
@@ -1843,6 +1844,11 @@ func (in *TrialNodeRecord) DeepCopyInto(out *TrialNodeRecord) {
 	*out = *in
 	in.Since.DeepCopyInto(&out.Since)
 	in.FirstReady.DeepCopyInto(&out.FirstReady)
+	if in.FirstTaints != nil {
+		in, out := &in.FirstTaints, &out.FirstTaints
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.Pods != nil {
 		in, out := &in.Pods, &out.Pods
 		*out = make(map[string]types.UID, len(*in))

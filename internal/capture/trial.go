@@ -159,7 +159,7 @@ func subjectOf(w *pass, now time.Time) trial.Subject {
 	f.Limits = trial.Within(p.Spec.Settings.Trial.Timeout.Duration, p.Spec.Settings.Trial.Soak.Duration)
 	if w.disk.proof != nil {
 		f.Proven = w.disk.proof.ManifestDigest
-		f.Certificate = trial.FirstToEnd(w.disk.proof.Credentials, p.Spec.Settings.Trial.IgnoreDifferences)
+		f.Certificate = trial.FirstToEnd(w.disk.proof.Credentials, p.Spec.Settings.Trial.IgnoreDifferences, p.Spec.Settings.Keep)
 	}
 	for _, e := range p.Spec.Settings.Trial.Expect {
 		f.Expectations = append(f.Expectations, trial.Expectation{Name: trial.CheckName(e.Name)})

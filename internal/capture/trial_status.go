@@ -60,6 +60,9 @@ func reportVerdict(s *v1alpha1.TrialStatus, w *pass) {
 		result, at = trial.Passed, passedAt(w).Time
 		s.Result = v1alpha1.TrialPassed
 		s.Message = "every check has passed"
+		if proof := w.disk.proof; proof != nil {
+			s.Message += trial.FirstToEnd(proof.Credentials, nil, 0).String()
+		}
 	case r != nil && (r.Name == "" || r.CleaningUp) && !f.Failed && !f.Deleting:
 		s.Result = v1alpha1.TrialInconclusive
 		return

@@ -95,6 +95,11 @@ type Instance struct {
 	BuiltFrom string `json:"builtFrom,omitempty"`
 	// Disk is the ID of the OS disk; empty if unknown.
 	Disk string `json:"-"`
+	// Type is the instance type, and Zone the zone as in the label topology.kubernetes.io/zone; empty if unknown.
+	Type string `json:"-"`
+	Zone string `json:"-"`
+	// Recipe is equal for instances that were built from recipes that differ at most in the image; empty if unknown.
+	Recipe string `json:"-"`
 	// Host is the required name of the instance's Node in lower case; empty if any name is possible.
 	Host string `json:"host,omitempty"`
 	// SystemUUID and Addresses are the system UUID and the private addresses of a trial's instance, if the cloud returns

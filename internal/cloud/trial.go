@@ -42,3 +42,17 @@ func OwnerTags(tags map[string]string) map[string]string {
 	}
 	return out
 }
+
+// MostFrequent returns the most frequent of the texts, such as instance types; of equally frequent ones the first.
+func MostFrequent(all []string) (most string) {
+	counts := map[string]int{}
+	for _, one := range all {
+		counts[one]++
+	}
+	for _, one := range all {
+		if counts[one] > counts[most] {
+			most = one
+		}
+	}
+	return most
+}

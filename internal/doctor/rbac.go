@@ -39,6 +39,7 @@ var rights = []right{
 	{"apps", "daemonsets", "", []string{"get"}, everywhere},
 	{"", "namespaces", "", []string{"get"}, system},
 	{"storage.k8s.io", "csinodes", "", []string{"list"}, everywhere},
+	{"", "services", "", []string{"list"}, everywhere},
 	{"coordination.k8s.io", "leases", "", []string{"get", "list", "create", "update", "delete"}, own},
 	{"coordination.k8s.io", "leases", "", []string{"get", "list"}, kubelets},
 	{"", "pods", "", []string{"create"}, pods},

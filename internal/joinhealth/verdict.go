@@ -8,10 +8,14 @@ import (
 	"github.com/kamino-dev/kamino/internal/wording"
 )
 
-// The rule: at least fewest, and more than half, of the window newest judged nodes of the version have failed.
+// The rule: at least fewest, and more than half, of the window newest judged nodes of the version have failed, or of those that started within
+// recent. In a fast pool, six nodes are too few to see that a part of all nodes fails: from share percent of the recent nodes on, the
+// version fails without a break.
 const (
 	window = 6
 	fewest = 2
+	recent = time.Hour
+	share  = 10
 )
 
 // Healthy is the percentage of Ready nodes of other versions below which another cause than the image is likely.
@@ -47,6 +51,8 @@ type Facts struct {
 	Unlisted string
 	// Elsewhere are the joins of other pools' nodes.
 	Elsewhere []Join
+	// Cohorts compares all nodes of Current with others.
+	Cohorts Cohorts
 	// Suspect is the version after an automatic rollback, until its guilt is decided; empty if there is none.
 	Suspect string
 	// LastRollback is when the pool last rolled back automatically; zero for never.
@@ -127,7 +133,7 @@ type evidence struct {
 	// failed are the failures, ordered by start, and joined is the number of joined nodes.
 	failed []Join
 	joined int
-	// everJoined reports whether any judged node of the version has joined.
+	// everJoined reports whether any node of the version outlived the age at which the others failed.
 	everJoined bool
 	// first is the first of the failures, or of a longer row of failures.
 	first Join
@@ -139,14 +145,15 @@ func (f Facts) evidence() evidence {
 	all := judgedOf(f.Joins, f.Current, f.Since)
 	age := failingAge(all)
 	all = slices.DeleteFunc(all, func(join Join) bool { return join.Outcome == Joined && f.Now.Sub(join.Running) <= age })
-	e := evidence{everJoined: slices.ContainsFunc(all, func(join Join) bool { return join.Outcome == Joined })}
-	for _, join := range all[max(0, len(all)-window):] {
-		if join.Outcome == Failed {
-			e.failed = append(e.failed, join)
-		} else {
-			e.joined++
+	e := sampleOf(all[max(0, len(all)-window):])
+	if at := slices.IndexFunc(all, func(join Join) bool { return all[len(all)-1].Running.Sub(join.Running) < recent }); at >= 0 && len(all)-at > window {
+		hour := sampleOf(all[at:])
+		isPart := len(e.failed) < fewest && len(hour.failed) >= fewest && len(hour.failed)*100 >= share*(len(all)-at)
+		if isPart || len(e.failed) <= e.joined && len(hour.failed) > hour.joined {
+			e = hour
 		}
 	}
+	e.everJoined = slices.ContainsFunc(all, func(join Join) bool { return join.Outcome == Joined })
 	if len(e.failed) > 0 {
 		e.first = e.failed[0]
 	}
@@ -156,6 +163,17 @@ func (f Facts) evidence() evidence {
 		}
 		if join.Running.Before(e.first.Running) {
 			e.first = join
+		}
+	}
+	return e
+}
+
+func sampleOf(judged []Join) (e evidence) {
+	for _, join := range judged {
+		if join.Outcome == Failed {
+			e.failed = append(e.failed, join)
+		} else {
+			e.joined++
 		}
 	}
 	return e
@@ -201,6 +219,9 @@ func (f Facts) watch() Verdict {
 		if join.Version == f.Current && join.Outcome == Waiting && !join.Running.Before(f.Since) && f.Now.Sub(join.Running) > overdueAfter {
 			overdue++
 		}
+	}
+	if worse := f.Cohorts.worse(f.Current); worse != "" && !f.unwell() {
+		return Verdict{State: Failing, Message: worse + "; cohorts do not roll back" + f.wayOut()}
 	}
 	if overdue == 0 || !f.unwell() {
 		return Verdict{State: Watching, Message: f.count()}

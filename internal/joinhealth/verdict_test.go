@@ -59,16 +59,22 @@ func pool(word string) Facts {
 	}
 }
 
-// hasEvidence is the rule for a history of joined (J) and failed (F) nodes: of the last six at least two, and more than half,
-// have failed.
+// hasEvidence is the rule for a history of joined (J) and failed (F) nodes in an hour: of the last six, or of all, at least two, and more than
+// half, have failed.
 func hasEvidence(word string) bool {
-	word = word[max(0, len(word)-6):]
-	failed := strings.Count(word, "F")
-	return failed >= 2 && 2*failed > len(word)
+	for _, sample := range []string{word[max(0, len(word)-6):], word} {
+		if failed := strings.Count(sample, "F"); failed >= 2 && 2*failed > len(sample) {
+			return true
+		}
+	}
+	return false
 }
 
 // fails reports whether a person must know of the history.
-func fails(word string) bool { return strings.Count(word[max(0, len(word)-6):], "F") >= 2 }
+func fails(word string) bool {
+	failed := strings.Count(word, "F")
+	return strings.Count(word[max(0, len(word)-6):], "F") >= 2 || failed >= 2 && 10*failed >= len(word)
+}
 
 // TestTheRule compares Decide with the rule for every history of up to nine joins.
 func TestTheRule(t *testing.T) {

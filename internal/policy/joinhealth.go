@@ -64,6 +64,8 @@ type watchedPool struct {
 	// pool's share.
 	others, ready       int
 	ownOthers, ownReady int
+	// cohort holds the Nodes at the last list of instances, by name and UID, without Ready and Changed.
+	cohort map[[2]string]joinhealth.CohortNode
 	// without holds the Nodes with a kubelet check, by UID: true if no kubelet renews the Lease.
 	without map[types.UID]bool
 	// unlisted names the Nodes of other pools that Kamino could not verify; empty if there are none.
@@ -140,7 +142,7 @@ func (d *joinTracker) watchOne(ctx context.Context, r *rules, t *watchedPool, su
 	if t.due.After(w.now) && t.fingerprintOf(sum) == t.fingerprint && !grows {
 		return
 	}
-	active := nodejoin.Young(t.joins, t.version, w.now, limits) || t.acts || w.now.Sub(sum.Youngest) < limits.Watch
+	active := nodejoin.Young(t.joins, t.version, w.now, limits) || t.acts || w.now.Sub(sum.Youngest) < limits.Watch || t.lacksCohort(sum)
 	if !active && !t.look.Known() {
 		t.due = w.now.Add(idleInterval)
 		return // the decision about captures sends the first request
@@ -193,12 +195,15 @@ func (d *joinTracker) judgeJoins(ctx context.Context, r *rules, t *watchedPool, 
 	if err := d.compareNodes(ctx, t, all, fresh, r.spec.Settings.Trial.IgnoreDifferences); err != nil {
 		return err
 	}
-	t.ownOthers, t.ownReady = 0, 0
+	t.ownOthers, t.ownReady, t.cohort = 0, 0, map[[2]string]joinhealth.CohortNode{}
 	arriving := map[string]bool{}
 	for _, node := range nodes {
 		arriving[node.Name] = nodestate.Arriving(node, now)
 	}
 	for _, n := range all {
+		if n.Name != "" {
+			t.cohort[[2]string{n.Name, n.UID}] = joinhealth.CohortNode{Version: n.Version, Running: n.Running}
+		}
 		if n.Version != t.version && n.Name != "" && n.ExcludedReason == "" && !arriving[n.Name] {
 			t.ownOthers++
 			if n.Ready {
@@ -306,7 +311,8 @@ func (d *joinTracker) facts(t *watchedPool, r *rules, now time.Time) joinhealth.
 	f := joinhealth.Facts{
 		Now: now, Pool: t.pool.Name, Current: t.version, Prior: h.Prior, Since: history.Since(t.look.Images, t.version), Joins: t.joins,
 		LastRollback: history.LastRollback(t.look.Images), Others: t.others, OthersReady: t.ready, Unlisted: t.unlisted,
-		Off: r.spec.Rollback.Mode == v1alpha1.RollbackOff || r.spec.Suspend || r.spec.DryRun,
+		Cohorts: d.cohorts(t, nodejoin.Limits(r.spec.Rollback), now),
+		Off:     r.spec.Rollback.Mode == v1alpha1.RollbackOff || r.spec.Suspend || r.spec.DryRun,
 	}
 	for _, went := range h.AutoRollbacks {
 		if went.Open && went.Acknowledged.IsZero() && f.Suspect == "" {

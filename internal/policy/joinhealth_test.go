@@ -409,3 +409,32 @@ func TestNodesThatDiffer(t *testing.T) {
 		}
 	}
 }
+
+// TestNodesThatDieAfterTheJoin: join tracking ends an hour after the start. Later, the cohort calls a person, without a rollback.
+func TestNodesThatDieAfterTheJoin(t *testing.T) {
+	s := newTrust(t, nil)
+	s.last(25)
+	s.grow(6, true)
+	s.last(75)
+	if p := s.joinHealth(); p.State != "Watching" || p.Joined != 6 {
+		t.Fatalf("%+v", p)
+	}
+	asked := len(s.calls.Calls())
+	for i := range 6 {
+		s.change(s.pool, fmt.Sprint("new", i+1), func(n *corev1.Node) {
+			n.Status.Conditions[0].Status, n.Status.Conditions[0].LastTransitionTime = corev1.ConditionUnknown, metav1.NewTime(s.clock.Now())
+		})
+	}
+	s.last(15)
+	p := s.joinHealth()
+	if p.State != "NodesDoNotJoin" || p.Failed != 0 ||
+		!strings.Contains(p.Message, "0 of 6 nodes of an age are Ready; other nodes of the pool of that age: 4 of 4") {
+		t.Errorf("%+v", p)
+	}
+	s.degradedFor("NodesDoNotJoin")
+	for _, c := range s.calls.Calls()[asked:] {
+		if c.Writes {
+			t.Errorf("it called %s", c.Op)
+		}
+	}
+}

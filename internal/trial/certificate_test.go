@@ -21,12 +21,12 @@ func TestFirstToEnd(t *testing.T) {
 		ignored []string
 		want    Certificate
 	}{
-		"the first":   {credentials, []string{"certificates"}, Certificate{"/early", early}},
+		"the first":   {credentials, []string{"certificates"}, Certificate{"/early", early, 3, false}},
 		"none":        {nil, nil, Certificate{}},
-		"ignored":     {credentials, []string{"clock", "certificate"}, Certificate{}},
-		"all ignored": {credentials, []string{"cert*"}, Certificate{}},
+		"ignored":     {credentials, []string{"clock", "certificate"}, Certificate{"/early", early, 3, true}},
+		"all ignored": {credentials, []string{"cert*"}, Certificate{"/early", early, 3, true}},
 	} {
-		if got := FirstToEnd(test.of, test.ignored); got != test.want {
+		if got := FirstToEnd(test.of, test.ignored, 3); got != test.want {
 			t.Errorf("%s: %v, want %v", name, got, test.want)
 		}
 	}

@@ -150,6 +150,8 @@ type PeerComparison struct {
 	// Others is the number of compared nodes. Skipped is the reason against a comparison; else empty.
 	Others  int
 	Skipped string
+	// Oldest is when the oldest node of a version of the pool was built; zero if unknown.
+	Oldest time.Time
 	// Differences are present in each comparison since their time.
 	Differences []LastingDifference
 	// Notes are what the comparison left out: properties in which the other nodes disagree, and forged Nodes.
@@ -214,7 +216,7 @@ type Facts struct {
 
 	// Digest is the manifest's digest on the disk, and Proven the digest in the proof. Empty if unread.
 	Digest, Proven string
-	// Certificate is the client certificate on the disk that ends first, from the proof.
+	// Certificate is the credential on the disk that ends first, from the proof.
 	Certificate Certificate
 
 	Network, Images, Performance, Job Measure
@@ -456,19 +458,17 @@ func later(a, b time.Time) time.Time {
 }
 
 func disk(f Facts) (Result, string) {
-	switch {
+	switch credential, ends := f.credential(); {
 	case f.Digest == "" && f.since(f.Changed) > f.Limits.Measure:
 		return Inconclusive, fmt.Sprintf("the manifest on the disk of node %s could not be read", f.Node)
 	case f.Digest == "":
 		return Pending, fmt.Sprintf("the manifest on the disk of node %s is read", f.Node)
 	case f.Digest != f.Proven:
 		return Failed, fmt.Sprintf("the manifest on the disk of node %s is %s, and the version was proven with %s", f.Node, f.Digest, f.Proven)
-	case f.Certificate.endsSoon(f.Now):
-		return Failed, fmt.Sprintf("the client certificate %s on the disk of node %s ends at %s, "+
-			"and new nodes need a certificate for %d days at least; renew the certificate of the donor, then capture again",
-			f.Certificate.Path, f.Node, f.Certificate.End.UTC().Format(time.RFC3339), leastDays)
+	case ends:
+		return Failed, credential
 	default:
-		return Passed, fmt.Sprintf("the manifest on the disk of node %s is the proof's", f.Node)
+		return Passed, fmt.Sprintf("the manifest on the disk of node %s is the proof's%s", f.Node, credential)
 	}
 }
 

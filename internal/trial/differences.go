@@ -1,15 +1,17 @@
 package trial
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
 const (
@@ -30,6 +32,27 @@ type Peer struct {
 	Offset *time.Duration
 	// Drivers are the node's CSI drivers, and DaemonSets the DaemonSets with a pod on the node, as namespace/name.
 	Drivers, DaemonSets []string
+	// StaticPods are the node's mirror pods, as namespace/name without the name of the node; nil if unknown.
+	StaticPods []string
+	// FirstTaints are the taints at the first look at the trial node.
+	FirstTaints []string
+	// Instance is the node's instance as the cloud shows it; zero if unknown.
+	Instance cloud.Instance
+}
+
+// typeOf is the instance type that the node names, else the type that the cloud names; empty if unknown.
+func (p Peer) typeOf() string {
+	return strings.ToLower(cmp.Or(p.Node.Labels[corev1.LabelInstanceTypeStable], p.Node.Labels[corev1.LabelInstanceType], p.Instance.Type))
+}
+
+// Alike returns the other nodes that can be compared with a node: those of its instance type, or all if that is unknown. A node may lie
+// about its type, so the cloud's word comes first.
+func Alike(node Peer, others []Peer) []Peer {
+	kind := strings.ToLower(cmp.Or(node.Instance.Type, node.typeOf()))
+	return slices.DeleteFunc(slices.Clone(others), func(o Peer) bool {
+		other := strings.ToLower(cmp.Or(o.Instance.Type, o.typeOf()))
+		return kind != "" && other != "" && other != kind
+	})
 }
 
 // Difference is a property of a node that differs from all other nodes of the pool.
@@ -59,28 +82,54 @@ type Exceptions struct {
 	Ignored []string
 	// Server is the version of the API server, such as v1.37.1; empty if unknown.
 	Server string
+	// Selectors are the objects that select nodes by a label, by its key, such as DaemonSet kube-system/proxy.
+	Selectors map[string]string
+	// OwnLabels are labels that Kamino has set on the node.
+	OwnLabels []string
+	// UserData is what the recipe gives to the node at its first boot. A label or taint in it is no fault of the image.
+	UserData string
 }
 
-// Compare compares a node with the Ready nodes of its pool that have other images, where those agree. With fewer than two such
-// nodes, Compare compares the container images with the donor's, and the clock with the API server's.
+// Compare compares a node with the Ready nodes of its pool that have other images and its instance type, where those agree. With fewer
+// than two such nodes, Compare compares only with the donor's images, the API server's clock, and the cloud's knowledge of the instance.
 func Compare(node Peer, others []Peer, except Exceptions) Comparison {
 	c := comparison{node: node, others: others, except: except}
-	for _, o := range others {
+	c.instance()
+	c.others = Alike(node, others)
+	for _, o := range c.others {
 		c.Others = append(c.Others, o.Node.Name)
 	}
 	slices.Sort(c.Others)
-	if len(others) < minOthers {
+	if len(c.others) < minOthers {
 		c.clock()
 		c.donorImages()
 		return c.Comparison
 	}
-	for _, compare := range []func(){c.allocatable, c.taints, c.labels, c.conditions, c.kubelet, c.sets, c.images, c.address, c.clock} {
+	c.configured([]func(){c.allocatable, c.taints, c.labels})
+	for _, compare := range []func(){c.conditions, c.kubelet, c.runtime, c.sets, c.images, c.address, c.clock} {
 		compare()
 	}
 	for _, found := range [][]Difference{c.Differences, c.Disagreements} {
 		slices.SortFunc(found, func(x, y Difference) int { return strings.Compare(x.Name, y.Name) })
 	}
 	return c.Comparison
+}
+
+// configured compares what the recipe also decides, with the nodes that were built from the node's recipe.
+func (c *comparison) configured(compare []func()) {
+	all := c.others
+	c.others = slices.DeleteFunc(slices.Clone(all), func(o Peer) bool {
+		return c.node.Instance.Recipe != "" && o.Instance.Recipe != "" && o.Instance.Recipe != c.node.Instance.Recipe
+	})
+	if len(c.others) >= minOthers {
+		for _, one := range compare {
+			one()
+		}
+	} else if !c.ignores("recipe") {
+		c.Disagreements = append(c.Disagreements, Difference{"recipe", fmt.Sprintf("labels, taints and resources, because %d of %d other nodes "+
+			"were built before the pool's recipe changed", len(all)-len(c.others), len(all))})
+	}
+	c.others = all
 }
 
 type comparison struct {
@@ -92,7 +141,7 @@ type comparison struct {
 
 // add records a property of the node. shares reports whether another node has the same property.
 func (c *comparison) add(name, message string, shares func(Peer) bool) {
-	if slices.ContainsFunc(c.except.Ignored, func(i string) bool { return matches(i, name) }) {
+	if c.ignores(name) {
 		return
 	}
 	var sharing []string
@@ -109,6 +158,10 @@ func (c *comparison) add(name, message string, shares func(Peer) bool) {
 		d.Message = fmt.Sprintf("%s, and on %s also", message, strings.Join(sharing, ", "))
 		c.Disagreements = append(c.Disagreements, d)
 	}
+}
+
+func (c *comparison) ignores(name string) bool {
+	return slices.ContainsFunc(c.except.Ignored, func(i string) bool { return matches(i, name) })
 }
 
 func matches(ignored, name string) bool {
@@ -142,111 +195,6 @@ func (c *comparison) allocatable() {
 			return here.AsApproximateFloat64()*100 >= q.AsApproximateFloat64()*least
 		}
 		c.add("allocatable/"+string(name), fmt.Sprintf("allocatable %s is %s, and at least %s on other nodes", name, here.String(), smallest.String()), enough)
-	}
-}
-
-// passing are taints that other controllers set on a node for a time.
-var passing = []string{
-	corev1.TaintNodeUnschedulable, corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable,
-	"ToBeDeletedByClusterAutoscaler", "DeletionCandidateOfClusterAutoscaler", "karpenter.sh/disrupted",
-}
-
-func (c *comparison) taints() {
-	seen := map[corev1.Taint]bool{}
-	for _, p := range append(slices.Clone(c.others), c.node) {
-		for _, t := range p.Node.Spec.Taints {
-			t.TimeAdded = nil
-			if seen[t] || slices.Contains(passing, t.Key) {
-				continue
-			}
-			seen[t] = true
-			text := t.ToString()
-			if has := hasTaint(t); has(c.node) {
-				c.add("taint/"+t.Key, "taint "+text+" is on no other node", has)
-			} else {
-				c.add("taint/"+t.Key, "taint "+text+" is missing", func(o Peer) bool { return !has(o) })
-			}
-		}
-	}
-}
-
-func hasTaint(t corev1.Taint) func(Peer) bool {
-	return func(p Peer) bool {
-		return slices.ContainsFunc(p.Node.Spec.Taints, func(o corev1.Taint) bool { return o.MatchTaint(&t) && o.Value == t.Value })
-	}
-}
-
-// number begins a version or an amount. A new image may change the number.
-var number = regexp.MustCompile(`^v?[0-9]`)
-
-// perNode matches labels that differ from node to node by their purpose.
-var perNode = regexp.MustCompile(`(^|/)(hostname|zone|zone-id)$`)
-
-// labels compares labels that most other nodes carry with one value.
-func (c *comparison) labels() {
-	for _, key := range c.labelKeys() {
-		counts := map[string]int{}
-		for _, o := range c.others {
-			if value, found := o.Node.Labels[key]; found {
-				counts[value]++
-			}
-		}
-		for value, count := range counts {
-			here, found := c.node.Node.Labels[key]
-			bothNumbers := found && number.MatchString(value) && number.MatchString(here)
-			if 2*count <= len(c.others) || found && here == value || c.own(value, here, found) || bothNumbers {
-				continue
-			}
-			has := "is missing"
-			if found {
-				has = "is " + strconv.Quote(here)
-			}
-			c.add("label/"+key, fmt.Sprintf("label %s %s, and is %q on other nodes", key, has, value), func(o Peer) bool {
-				other, there := o.Node.Labels[key]
-				return !there || other != value
-			})
-		}
-	}
-}
-
-// labelKeys are the labels of the other nodes that can be compared.
-func (c *comparison) labelKeys() []string {
-	keys := map[string]bool{}
-	for _, o := range c.others {
-		for key := range o.Node.Labels {
-			if !strings.HasPrefix(key, "kamino.dev/") && !perNode.MatchString(key) {
-				keys[key] = true
-			}
-		}
-	}
-	return slices.Sorted(maps.Keys(keys))
-}
-
-// own reports whether a label names the pool, and the node lacks the label or names its own group.
-func (c *comparison) own(value, here string, found bool) bool {
-	is := func(name string) func(string) bool {
-		return func(n string) bool { return strings.EqualFold(n, name) }
-	}
-	return slices.ContainsFunc(c.except.Pool, is(value)) && (!found || slices.ContainsFunc(c.except.Own, is(here)))
-}
-
-// conditions compares conditions that report a problem. Some agents report health by a type that ends in Ready or
-// Healthy.
-func (c *comparison) conditions() {
-	for _, condition := range c.node.Node.Status.Conditions {
-		kind := string(condition.Type)
-		if condition.Status != corev1.ConditionTrue || strings.HasSuffix(kind, "Ready") || strings.HasSuffix(kind, "Healthy") {
-			continue
-		}
-		message := fmt.Sprintf("condition %s is True on no other node", kind)
-		if why := strings.Trim(condition.Reason+": "+condition.Message, ": "); why != "" {
-			message += " (" + why + ")"
-		}
-		c.add("condition/"+kind, message, func(o Peer) bool {
-			return slices.ContainsFunc(o.Node.Status.Conditions, func(n corev1.NodeCondition) bool {
-				return n.Type == condition.Type && n.Status == corev1.ConditionTrue
-			})
-		})
 	}
 }
 
@@ -288,7 +236,7 @@ func versionOf(text string) (v []int, known bool) {
 	return nil, false
 }
 
-// sets compares CSI drivers and DaemonSets.
+// sets compares CSI drivers, DaemonSets and static pods.
 func (c *comparison) sets() {
 	for _, set := range []struct {
 		name, message string
@@ -307,6 +255,9 @@ func (c *comparison) sets() {
 				c.add(set.name+one, fmt.Sprintf(set.message, one), func(o Peer) bool { return !slices.Contains(set.of(o), one) })
 			}
 		}
+	}
+	for _, pod := range c.node.StaticPods {
+		c.add("staticpod/"+pod, fmt.Sprintf("static pod %s is on no other node", pod), func(o Peer) bool { return slices.Contains(o.StaticPods, pod) })
 	}
 }
 

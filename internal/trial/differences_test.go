@@ -21,7 +21,7 @@ func poolNode(i int) Peer {
 		"kubernetes.io/hostname": n.Name, "topology.kubernetes.io/zone": fmt.Sprint("zone-", i),
 		"topology.disk.csi.azure.com/zone": fmt.Sprint("zone-", i), "machine": n.Name,
 		"node.kubernetes.io/instance-type": "m6i.large", "agentpool": "pool", "kamino.dev/version": "2026.11.22",
-		"feature.example.com/kernel": "5.15.0-101", "team": "payments",
+		"feature.example.com/kernel": "5.15.0-101", "team": "payments", "machine-class": "general",
 	}
 	n.Spec.Taints = []corev1.Taint{{Key: "dedicated", Value: "gpu", Effect: corev1.TaintEffectNoSchedule}}
 	n.Status = corev1.NodeStatus{
@@ -93,8 +93,8 @@ var differences = map[string]struct {
 	}, nil},
 	"a missing label": {func(n *Peer, _ []Peer) { delete(n.Node.Labels, "node.kubernetes.io/instance-type") },
 		[]string{`label node.kubernetes.io/instance-type is missing, and is "m6i.large" on other nodes`}},
-	"another label": {func(n *Peer, _ []Peer) { n.Node.Labels["node.kubernetes.io/instance-type"] = "m6i.small" },
-		[]string{`label node.kubernetes.io/instance-type is "m6i.small", and is "m6i.large" on other nodes`}},
+	"another label": {func(n *Peer, _ []Peer) { n.Node.Labels["machine-class"] = "batch" },
+		[]string{`label machine-class is "batch", and is "general" on other nodes`}},
 	"another kernel":              {func(n *Peer, _ []Peer) { n.Node.Labels["feature.example.com/kernel"] = "6.1.0" }, nil},
 	"no pool, and none is needed": {func(n *Peer, _ []Peer) { delete(n.Node.Labels, "agentpool") }, nil},
 	"another pool": {func(n *Peer, _ []Peer) { n.Node.Labels["agentpool"] = "pool2" },
@@ -102,7 +102,7 @@ var differences = map[string]struct {
 	"an ignored label": {func(n *Peer, _ []Peer) { delete(n.Node.Labels, "team") }, nil},
 	"labels that the others do not share": {func(n *Peer, o []Peer) {
 		for i := range o {
-			o[i].Node.Labels["team"], o[i].Node.Labels["node.kubernetes.io/instance-type"] = fmt.Sprint(i), fmt.Sprint("size-", i)
+			o[i].Node.Labels["team"], o[i].Node.Labels["machine-class"] = fmt.Sprint(i), fmt.Sprint("size-", i)
 		}
 	}, nil},
 	"a condition": {func(n *Peer, _ []Peer) {

@@ -2,6 +2,7 @@ package trial
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -13,6 +14,8 @@ type Machine struct {
 	Sync      time.Duration
 	Hashes    int64
 	OpenFiles uint64
+	// Kernel are settings of the kernel, by name, such as vm.max_map_count, and the version of cgroups.
+	Kernel map[string]uint64
 }
 
 const (
@@ -41,6 +44,11 @@ func (m Machine) Worse(other Machine, ignored []string) (slow, lacks []string) {
 	if m.OpenFiles > 0 && m.OpenFiles < other.OpenFiles && counts(differentFiles) {
 		lacks = append(lacks, fmt.Sprintf("a process may open %d files, and %d there", m.OpenFiles, other.OpenFiles))
 	}
+	for _, name := range slices.Sorted(maps.Keys(other.Kernel)) { // memory decides about some, so a little less is no fault
+		if here, known := m.Kernel[name]; known && here <= other.Kernel[name]/2 && counts("kernel/"+name) {
+			lacks = append(lacks, fmt.Sprintf("%s is %d, and %d there", name, here, other.Kernel[name]))
+		}
+	}
 	return slow, lacks
 }
 
@@ -59,7 +67,7 @@ func JudgePerformance(here, other Machine, node, from string, attempt int32, ign
 	case len(slow) > 0:
 		return Measure{Inconclusive, says(slow) + ". Another instance shows whether the image is the cause"}
 	}
-	return Measure{Passed, fmt.Sprintf("disk, processor and limit of open files of node %s are like those of node %s", node, from)}
+	return Measure{Passed, fmt.Sprintf("disk, processor and limits of node %s are like those of node %s", node, from)}
 }
 
 func because(why string) string {

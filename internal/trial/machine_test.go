@@ -18,6 +18,9 @@ func TestPerformance(t *testing.T) {
 	slowDisk := with(func(m *Machine) { m.Sync = 3 * time.Second })
 	slowCPU := with(func(m *Machine) { m.Hashes = 19_999 })
 	fewFiles := with(func(m *Machine) { m.OpenFiles = 1024 })
+	maps := func(n uint64) Machine {
+		return with(func(m *Machine) { m.Kernel = map[string]uint64{"vm.max_map_count": n} })
+	}
 	for name, c := range map[string]struct {
 		here, other Machine
 		attempt     int32
@@ -26,7 +29,7 @@ func TestPerformance(t *testing.T) {
 		says        string
 	}{
 		"equal":          {usual, usual, 1, nil, Passed, "are like those of node w-1"},
-		"better":         {with(func(m *Machine) { *m = Machine{time.Millisecond, 1 << 40, 1 << 30} }), usual, 1, nil, Passed, ""},
+		"better":         {with(func(m *Machine) { *m = Machine{Sync: time.Millisecond, Hashes: 1 << 40, OpenFiles: 1 << 30} }), usual, 1, nil, Passed, ""},
 		"unknown":        {Machine{}, usual, 1, nil, Passed, ""},
 		"of an unknown":  {slowDisk, Machine{}, 2, nil, Passed, ""},
 		"slower by less": {with(func(m *Machine) { m.Sync, m.Hashes = 1500*time.Millisecond, 20_000 }), usual, 2, nil, Passed, ""},
@@ -42,6 +45,11 @@ func TestPerformance(t *testing.T) {
 		"few open files, ignored": {fewFiles, usual, 1, []string{"openFiles"}, Passed, ""},
 		"few open files and slow": {with(func(m *Machine) { m.OpenFiles, m.Hashes = 1024, 1 }), usual, 1, nil, Failed,
 			"files, and 1048576 there; the processor"},
+		"defaults of the kernel":     {maps(65530), maps(262144), 1, nil, Failed, "vm.max_map_count is 65530, and 262144 there"},
+		"a little less":              {maps(250000), maps(262144), 1, nil, Passed, ""},
+		"ignored":                    {maps(65530), maps(262144), 1, []string{"kernel/*"}, Passed, ""},
+		"more":                       {maps(262144), maps(65530), 1, nil, Passed, ""},
+		"unknown here":               {usual, maps(65530), 1, nil, Passed, ""},
 		"another's difference is no": {usual, fewFiles, 1, nil, Passed, ""},
 	} {
 		got := JudgePerformance(c.here, c.other, "t-0", "w-1", c.attempt, c.ignored)

@@ -24,6 +24,9 @@ var severity = map[Result]int{Skipped: 0, Passed: 0, Inconclusive: 1, Pending: 2
 func Judge(f Facts) Verdict {
 	f.Limits = f.Limits.Defaulted()
 	v := Verdict{Result: Passed, Message: "every check has passed"}
+	if sentence, ends := f.credential(); !ends {
+		v.Message += sentence
+	}
 	open := true
 	for _, check := range checksOf(f) {
 		c := Check{check.name, Pending, v1alpha1.TrialWaiting}

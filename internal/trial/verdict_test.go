@@ -123,10 +123,22 @@ var worlds = map[string]struct {
 		"Devices: the expression has no value yet for node trial-0: no such key: gpu"},
 	"another disk": {young, func(f *Facts) { f.Digest = "sha256:b" }, Failed,
 		"Disk: the manifest on the disk of node trial-0 is sha256:b, and the version was proven with sha256:a"},
-	"an ending certificate": {good, func(f *Facts) { f.Certificate = Certificate{"/c.crt", f.Now.Add(7*24*time.Hour - time.Second)} }, Failed,
-		"Disk: the client certificate /c.crt on the disk of node trial-0 ends at 2026-03-16T11:59:59Z, " +
-			"and new nodes need a certificate for 7 days at least; renew the certificate of the donor, then capture again"},
-	"a valid certificate":   {good, func(f *Facts) { f.Certificate = Certificate{"/c.crt", f.Now.Add(7 * 24 * time.Hour)} }, Passed, "every check has passed"},
+	"an ending certificate": {good, func(f *Facts) {
+		f.Certificate = Certificate{Path: "/c.crt", End: f.Now.Add(21*24*time.Hour - time.Second), Keep: 3}
+	}, Failed,
+		"Disk: the credential /c.crt on the disk of node trial-0 ends at 2026-03-30T11:59:59Z, and nodes may use this version for 21 days " +
+			"(see kept versions and the oldest node); renew the credential of the donor, then capture again"},
+	"a valid certificate": {good, func(f *Facts) {
+		f.Certificate = Certificate{Path: "/c.crt", End: f.Now.Add(21 * 24 * time.Hour), Keep: 3}
+	},
+		Passed, "every check has passed; its credential /c.crt ends at 2026-03-30T12:00:00Z"},
+	"an end that the settings ignore": {good, func(f *Facts) { f.Certificate = Certificate{Path: "/c.crt", End: f.Now, Keep: 3, Ignored: true} },
+		Passed, "every check has passed; its credential /c.crt ends at 2026-03-09T12:00:00Z"},
+	"an old pool": {good, func(f *Facts) {
+		f.Certificate = Certificate{Path: "/c.crt", End: f.Now.Add(29 * 24 * time.Hour), Keep: 3}
+		f.Comparison.Oldest = f.Now.Add(-30 * 24 * time.Hour)
+	}, Failed, "Disk: the credential /c.crt on the disk of node trial-0 ends at 2026-04-07T12:00:00Z, and nodes may use this version for 30 days " +
+		"(see kept versions and the oldest node); renew the credential of the donor, then capture again"},
 	"a disk to be read":     {young, func(f *Facts) { f.Digest = "" }, Pending, "Disk: the manifest on the disk of node trial-0 is read"},
 	"an unread disk":        {good, func(f *Facts) { f.Digest = "" }, Inconclusive, "Disk: the manifest on the disk of node trial-0 could not be read"},
 	"no network":            {young, func(f *Facts) { f.Network = Measure{Failed, "no pod reaches 10.0.0.1"} }, Failed, "Network: no pod reaches 10.0.0.1"},
@@ -249,7 +261,7 @@ var drawn = rapid.Custom(func(t *rapid.T) Facts {
 // certificate that ends.
 func variants(f Facts) []Facts {
 	uncompared, different, unexpected, ending := f, f, f, f
-	ending.Certificate = Certificate{"/c.crt", f.Now}
+	ending.Certificate = Certificate{Path: "/c.crt", End: f.Now}
 	uncompared.Comparison = nil
 	different.Comparison = &PeerComparison{Others: 2, Differences: []LastingDifference{{Difference{"clock", "the clock is wrong"}, f.Changed}}}
 	unexpected.Expectations = []Expectation{{Name: "Devices", Evaluated: true, Since: f.Changed}}
@@ -273,7 +285,7 @@ func objection(f Facts, v Verdict) string {
 		return "it passes what was not measured"
 	case v.Result == Passed && (f.Comparison == nil || len(f.Comparison.Differences) > 0):
 		return "it passes a node that differs from the others"
-	case v.Result == Passed && f.Certificate.endsSoon(f.Now):
+	case v.Result == Passed && !f.Certificate.End.IsZero() && !f.Certificate.Ignored && f.Certificate.End.Before(f.Now.AddDate(0, 0, 7)):
 		return "it passes a node whose certificate ends"
 	case v.Result == Passed && slices.ContainsFunc(f.Expectations, func(e Expectation) bool { return !e.Met }):
 		return "it passes a node against the user's expression"

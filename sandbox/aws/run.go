@@ -378,7 +378,7 @@ func (s runs) spec(st *state, i *instance) fleet.Spec {
 		data = nil
 	}
 	spec := fleet.Spec{ID: i.ID, Pool: cmp.Or(i.Tags["aws:autoscaling:groupName"], i.Tags[PoolTag]), ComputerName: strings.SplitN(dnsName(i), ".", 2)[0],
-		ProviderID: "aws:///" + i.Zone + "/" + i.ID, VMID: uuidOf(i.ID), CustomData: data, Image: i.Image, Zone: i.Zone,
+		ProviderID: "aws:///" + i.Zone + "/" + i.ID, VMID: uuidOf(i.ID), CustomData: data, Image: i.Image, Zone: i.Zone, Type: i.Type,
 		Waited: s.config.Latencies.Launch}
 	if root := rootOf(st, i); root != nil {
 		spec.Disk, spec.ReadRate = disk(root.ID), cmp.Or(root.Rate, lazyRate)

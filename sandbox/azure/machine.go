@@ -1,6 +1,7 @@
 package azure
 
 import (
+	"cmp"
 	"encoding/base64"
 
 	"github.com/kamino-dev/kamino/sandbox/fleet"
@@ -32,6 +33,7 @@ func specOf(set *scaleSet, i *instance) fleet.Spec {
 	spec := fleet.Spec{
 		ID: i.ID, Pool: poolOf(set), ComputerName: fold(computerName(profile, i.Number)), ProviderID: "azure://" + i.ID, VMID: i.VMID,
 		Disk: diskOf(i.Disk), CustomData: data, Image: contentOf(i), Zone: i.Zone, Light: set.Light,
+		Type: cmp.Or(text(set.Body, "sku", "name"), text(set.Body, "properties", "hardwareProfile", "vmSize")),
 	}
 	for _, e := range extensionsOf(profile) {
 		spec.Extensions = append(spec.Extensions, fleet.Extension{

@@ -40,6 +40,8 @@ type Spec struct {
 	Waited time.Duration
 	// ReadRate is how fast a new disk is read for the first time, in MiB/s: the cloud loads its content from a snapshot. 0: at full speed.
 	ReadRate int64
+	// Type is the instance type; empty for the usual one of the cloud.
+	Type string
 	// Light asks for a machine without files: a Node, no disk.
 	Light bool
 }

@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -378,7 +379,7 @@ func (s *session) prepareKubelet() (*kubelet.Kubelet, error) {
 
 // hardware holds the facts of this boot that are not on the disk. Invented kubeconfigs name an invented API server.
 func (s *session) hardware() bootconfig.Machine {
-	m := bootconfig.Machine{Hostname: disk.Hostname(s.root), IP: s.machine.address(), Now: time.Now(), KernelLog: s.kernelLog()}
+	m := bootconfig.Machine{Hostname: disk.Hostname(s.root), IP: s.machine.address(), Now: time.Now(), KernelLog: s.kernelLog(), Type: s.spec.Type}
 	if profile, _ := disk.Joined(s.root); profile == disk.Static || profile == disk.Bootstrap && !s.machine.fleet.config.Kubeadm {
 		m.Server = disk.Server
 	}
@@ -438,10 +439,7 @@ func (s *session) info() corev1.NodeSystemInfo {
 
 // labels are those of the cloud's controller.
 func (s *session) labels() map[string]string {
-	labels := map[string]string{corev1.LabelInstanceTypeStable: "Standard_D2s_v5"}
-	if s.onEC2() {
-		labels = map[string]string{corev1.LabelInstanceTypeStable: "m6i.large"}
-	}
+	labels := map[string]string{corev1.LabelInstanceTypeStable: cmp.Or(s.spec.Type, "Standard_D2s_v5")}
 	if s.spec.Light {
 		// A light machine has no disk with the kubelet's flags.
 		for pair := range strings.SplitSeq(staticLabels, ",") {

@@ -86,6 +86,8 @@ type Spec struct {
 	Zones bool `json:"zones,omitempty"`
 	// Light nodes have no files: thousands fit into a laptop.
 	Light bool `json:"light,omitempty"`
+	// Types are the instance types of a mixed group, joined by +, which its instances take by turns; empty for one usual type.
+	Types string `json:"types,omitempty"`
 	// Kind of a pool that Cluster API builds.
 	Kind Kind `json:"kind,omitempty"`
 }
@@ -114,6 +116,8 @@ var options = []option{
 	{"aks", "with the marks of a pool of AKS", truth(func(s *Spec) *bool { return &s.AKS })},
 	{"zones", "spread over three zones", truth(func(s *Spec) *bool { return &s.Zones })},
 	{"light", "nodes without files, for scale tests", truth(func(s *Spec) *bool { return &s.Light })},
+	{"types", "instance types of a mixed Auto Scaling group, such as m6i.large+m6i.xlarge (m6i.large)",
+		func(s *Spec, v string) error { s.Types = v; return nil }},
 	{"kind", "with --capi: MachineDeployment, ClusterClass or MachinePool (MachineDeployment)",
 		oneOf(func(s *Spec) *Kind { return &s.Kind }, MachineDeployment, ClusterClass, MachinePool)},
 }
@@ -178,6 +182,9 @@ func (s Spec) On(cloud Cloud) (Spec, error) {
 		return s, fmt.Errorf("pool %s: token-ttl=%s needs profile=bootstrap: other nodes join without a token", s.Name, s.TokenTTL)
 	}
 	if cloud == Azure {
+		if s.Types != "" {
+			return s, fmt.Errorf("pool %s: types is for AWS: omit the key, or use --cloud %s", s.Name, AWS)
+		}
 		if s.Profile == "eks" {
 			return s, fmt.Errorf("pool %s: profile=eks is for AWS: omit profile, or use --cloud %s", s.Name, AWS)
 		}

@@ -125,14 +125,17 @@ func (a *AWS) MakePool(ctx context.Context, spec pool.Spec, userData string) err
 		in = append(in, n.ID)
 	}
 	least, most := bounds(spec)
-	_, err = a.groups.CreateAutoScalingGroup(ctx, &autoscaling.CreateAutoScalingGroupInput{
+	group := &autoscaling.CreateAutoScalingGroupInput{
 		AutoScalingGroupName: sdk.String(name), MinSize: sdk.Int32(int32(least)), MaxSize: sdk.Int32(int32(most)),
 		DesiredCapacity:   sdk.Int32(int32(spec.Nodes)),
 		LaunchTemplate:    &astypes.LaunchTemplateSpecification{LaunchTemplateName: sdk.String(name), Version: sdk.String("1")},
 		VPCZoneIdentifier: sdk.String(strings.Join(in, ",")),
 		Tags:              []astypes.Tag{{Key: sdk.String("Name"), Value: sdk.String(spec.Name), PropagateAtLaunch: sdk.Bool(true)}},
-	})
-	if err != nil {
+	}
+	if spec.Types != "" {
+		group.LaunchTemplate, group.MixedInstancesPolicy = nil, Mixed(group.LaunchTemplate, strings.Split(spec.Types, "+")...)
+	}
+	if _, err = a.groups.CreateAutoScalingGroup(ctx, group); err != nil {
 		return shortError(err)
 	}
 	return await(ctx, func() (bool, error) {
@@ -140,6 +143,15 @@ func (a *AWS) MakePool(ctx context.Context, spec pool.Spec, userData string) err
 		return err == nil && !slices.ContainsFunc(g.Instances, func(i astypes.Instance) bool { return i.LifecycleState != astypes.LifecycleStateInService }) &&
 			len(g.Instances) == spec.Nodes, err
 	})
+}
+
+// Mixed is the policy of a group of several types.
+func Mixed(template *astypes.LaunchTemplateSpecification, types ...string) *astypes.MixedInstancesPolicy {
+	out := &astypes.LaunchTemplate{LaunchTemplateSpecification: template}
+	for _, kind := range types {
+		out.Overrides = append(out.Overrides, astypes.LaunchTemplateOverrides{InstanceType: sdk.String(kind)})
+	}
+	return &astypes.MixedInstancesPolicy{LaunchTemplate: out}
 }
 
 // bounds of a group: how few and how many instances it may have.
@@ -231,6 +243,9 @@ func (a *AWS) Pool(ctx context.Context, spec pool.Spec) (control.Pool, bool, err
 	}
 	p := control.Pool{Spec: spec, Group: spec.Group(), ID: sdk.ToString(g.AutoScalingGroupARN),
 		Capacity: int64(sdk.ToInt32(g.DesiredCapacity)), Extensions: []string{}}
+	if m := g.MixedInstancesPolicy; m != nil {
+		g.LaunchTemplate = m.LaunchTemplate.LaunchTemplateSpecification
+	}
 	if g.LaunchTemplate == nil {
 		return p, true, nil
 	}

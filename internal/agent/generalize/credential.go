@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"crypto/x509"
 	"encoding/base64"
+	"encoding/json"
 	"encoding/pem"
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -21,13 +23,18 @@ const (
 	maxCredentials = 4
 	maxGroups      = 4
 	maxName        = 64
+	// maxEnd is the end of the year 9999, the last that a Kubernetes time has.
+	maxEnd = 253402300799
 )
 
 // embeddedCertificate matches a client certificate in a kubeconfig.
 var embeddedCertificate = regexp.MustCompile(`(?m)^[ \t]*"?client-certificate-data"?:[ \t]*"?([A-Za-z0-9+/=]+)`)
 
-// credentials returns the client certificates in kept files: any reader of the disk can use the identities. Unreadable
-// files are skipped; the rule names the kept file in any case.
+// embeddedToken matches a JSON web token, in a kubeconfig or alone in a file.
+var embeddedToken = regexp.MustCompile(`eyJ[A-Za-z0-9_-]+\.(eyJ[A-Za-z0-9_-]+)\.[A-Za-z0-9_-]+`)
+
+// credentials returns the client certificates and tokens in kept files: any reader of the disk can use the identities. Of too many,
+// administrators and those that end first stay. Unreadable files are skipped; the rule names the kept file in any case.
 func credentials(p *rules.Profile, t *tree.Tree, before *DonorValues) []v1alpha1.Credential {
 	var found []v1alpha1.Credential
 	for i := range p.Rules {
@@ -40,15 +47,20 @@ func credentials(p *rules.Profile, t *tree.Tree, before *DonorValues) []v1alpha1
 			if err != nil {
 				continue
 			}
-			for _, c := range clientCertificates(content) {
+			for _, c := range append(clientCertificates(content), webTokens(content)...) {
 				c.Path = "/" + kept
-				if len(found) < maxCredentials {
-					found = append(found, c)
-				}
+				found = append(found, c)
 			}
 		}
 	}
-	slices.SortFunc(found, func(a, b v1alpha1.Credential) int { return strings.Compare(a.Path, b.Path) })
+	slices.SortStableFunc(found, func(a, b v1alpha1.Credential) int {
+		if a.Admin() != b.Admin() {
+			return map[bool]int{true: -1, false: 1}[a.Admin()]
+		}
+		return a.NotAfter.Compare(b.NotAfter.Time)
+	})
+	found = found[:min(len(found), maxCredentials)]
+	slices.SortStableFunc(found, func(a, b v1alpha1.Credential) int { return strings.Compare(a.Path, b.Path) })
 	return found
 }
 
@@ -76,6 +88,24 @@ func clientCertificates(content []byte) (found []v1alpha1.Credential) {
 			}
 			found = append(found, c)
 		}
+	}
+	return found
+}
+
+// webTokens returns the JSON web tokens in a file that end. Only the user and the end leave the disk.
+func webTokens(content []byte) (found []v1alpha1.Credential) {
+	for _, match := range embeddedToken.FindAllSubmatch(content, maxCredentials) {
+		var claims struct {
+			Subject string  `json:"sub"`
+			Ends    float64 `json:"exp"`
+		}
+		text, err := base64.RawURLEncoding.DecodeString(string(match[1]))
+		if err != nil || json.Unmarshal(text, &claims) != nil || claims.Ends <= 0 || claims.Ends > maxEnd {
+			continue
+		}
+		found = append(found, v1alpha1.Credential{
+			CommonName: brief("token " + claims.Subject), NotAfter: metav1.NewTime(time.Unix(int64(claims.Ends), 0).UTC()),
+		})
 	}
 	return found
 }

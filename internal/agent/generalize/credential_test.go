@@ -67,6 +67,51 @@ func TestManifestCertificates(t *testing.T) {
 	}
 }
 
+// webToken returns a token with claims.
+func webToken(claims string) string {
+	part := base64.RawURLEncoding.EncodeToString
+	return part([]byte(`{"alg":"RS256","kid":"x"}`)) + "." + part([]byte(claims)) + "." + part([]byte(strings.Repeat("s", 64)))
+}
+
+// TestTokensThatEnd in a kubeconfig or alone in a file. The token itself stays on the disk.
+func TestTokensThatEnd(t *testing.T) {
+	want := []v1alpha1.Credential{{CommonName: "token system:serviceaccount:kube-system:node", NotAfter: metav1.NewTime(time.Unix(1764700000, 0).UTC())}}
+	token := webToken(`{"sub":"system:serviceaccount:kube-system:node","exp":1764700000}`)
+	for _, content := range []string{token, "users:\n- user:\n    token: " + token + "\n", `{"users":[{"user":{"token":"` + token + `"}}]}`} {
+		if diff := cmp.Diff(want, webTokens([]byte(content))); diff != "" {
+			t.Errorf("%s: %s", content, diff)
+		}
+	}
+	for _, claims := range []string{`{"sub":"never ends"}`, `{"exp":"soon"}`, `{"exp":1e300}`, `{"exp":-1}`, `{`} {
+		if got := webTokens([]byte(webToken(claims))); got != nil {
+			t.Errorf("%s gives %+v", claims, got)
+		}
+	}
+	dir := plant(t, node, map[string]string{
+		"etc/kubernetes/azure.json": "{}\n", "var/lib/kubelet/kubeconfig": "users:\n- name: client\n  user:\n    token: " + token + "\n",
+	})
+	m, err := run(t, dir, runner(load(t, v1alpha1.ProfileStatic)))
+	must(t, err)
+	want[0].Path = "/var/lib/kubelet/kubeconfig"
+	if diff := cmp.Diff(want, m.Credentials); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestTheFirstToEndStays of more credentials than a proof may hold.
+func TestTheFirstToEndStays(t *testing.T) {
+	all := ""
+	for i := range 2 * maxCredentials {
+		all += certificate(t, pkix.Name{CommonName: "c"}, false, time.Date(2056-i, 1, 1, 0, 0, 0, 0, time.UTC))
+	}
+	dir := plant(t, node, map[string]string{"etc/kubernetes/azure.json": "{}\n", "etc/kubernetes/certs/client.crt": all})
+	m, err := run(t, dir, runner(load(t, v1alpha1.ProfileStatic)))
+	must(t, err)
+	if len(m.Credentials) != maxCredentials || m.Credentials[0].NotAfter.Year() != 2056-2*maxCredentials+1 {
+		t.Errorf("%+v", m.Credentials)
+	}
+}
+
 func TestWithoutCertificate(t *testing.T) {
 	for _, content := range []string{"", "x", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", "client-certificate-data: AAAA\n", "client-certificate-data: =\n"} {
 		if got := clientCertificates([]byte(content)); got != nil {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
+	scaling "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
@@ -164,8 +165,8 @@ func enaSettings(s *types.LaunchTemplateEnaSrdSpecification) *types.EnaSrdSpecif
 	return out
 }
 
-// besideType returns the instance type of an instance beside the group: the first override of a mixed group. If attributes select the type, it is
-// the type of an instance of the group. Empty if unknown.
+// besideType returns the instance type of an instance beside the group: the most frequent type of a mixed group's instances, so that the
+// instance has nodes to be compared with. A type that the overrides no longer name does not count. Empty if unknown.
 func besideType(r recipe) types.InstanceType {
 	m := r.group.MixedInstancesPolicy
 	if m == nil || m.LaunchTemplate == nil || len(m.LaunchTemplate.Overrides) == 0 {
@@ -174,17 +175,25 @@ func besideType(r recipe) types.InstanceType {
 		}
 		return r.data.InstanceType
 	}
-	if first := sdk.ToString(m.LaunchTemplate.Overrides[0].InstanceType); first != "" {
-		return types.InstanceType(first)
-	}
-	oldest := ""
-	kind := ""
-	for _, i := range r.group.Instances {
-		if id := sdk.ToString(i.InstanceId); kind == "" || id < oldest {
-			oldest, kind = id, sdk.ToString(i.InstanceType)
+	var named, all []string
+	for _, o := range m.LaunchTemplate.Overrides {
+		if kind := sdk.ToString(o.InstanceType); kind != "" { // else attributes select the type
+			named = append(named, kind)
 		}
 	}
-	return types.InstanceType(kind)
+	instances := slices.Clone(r.group.Instances)
+	slices.SortFunc(instances, func(x, y scaling.Instance) int {
+		return strings.Compare(sdk.ToString(x.InstanceId), sdk.ToString(y.InstanceId))
+	})
+	for _, i := range instances {
+		if kind := sdk.ToString(i.InstanceType); len(named) == 0 || slices.Contains(named, kind) {
+			all = append(all, kind)
+		}
+	}
+	if len(all) == 0 {
+		all = named
+	}
+	return types.InstanceType(cloud.MostFrequent(all))
 }
 
 // subnetIndex distributes instances over the subnets by name. The next attempt may find capacity in another subnet.
@@ -208,6 +217,7 @@ func (l launches) get(ctx context.Context, ref besideRef) (cloud.Trial, error) {
 	case len(all) == 0:
 		return cloud.Trial{}, nil
 	}
+	l.account.readTemplates(ctx, ref.group, all[:1])
 	one, err := l.account.instanceOf(ctx, ref.region, all[0])
 	if err != nil {
 		return cloud.Trial{}, err

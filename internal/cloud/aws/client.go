@@ -71,6 +71,8 @@ type account struct {
 	deleted map[string]time.Time
 	// versions are launch template versions by versionKey.
 	versions map[string]seenVersion
+	// unreadable are the versions that AWS did not let this process read, by versionKey.
+	unreadable map[string]bool
 	// members are the pools of instances by region and ID, or the reasons for no pool.
 	members map[string]membership
 	// uefi are UEFI variables of donors, by region and ID.
@@ -111,7 +113,7 @@ func newAccount(c Config) *account {
 		config: c, clients: map[string]any{}, imageTexts: map[string]string{}, available: map[string]cachedImage{}, cachedImages: map[string]cachedImage{},
 		created: map[string]createdResource{}, deleted: map[string]time.Time{}, members: map[string]membership{}, denials: map[string]denial{},
 		groupTags: map[cloud.PoolID]map[string]string{}, uefi: map[string]uefiVariables{},
-		versions:     map[string]seenVersion{},
+		versions: map[string]seenVersion{}, unreadable: map[string]bool{},
 		largeRegions: map[string]bool{}, completed: map[string]completedSnapshots{}, standbys: map[string]enteredStandby{},
 		uses: &useLog{now: c.Now, at: map[string]time.Time{}},
 	}

@@ -1,6 +1,7 @@
 package aws
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -81,24 +82,32 @@ func TestUnitsOfCapacity(t *testing.T) {
 	}
 }
 
-// TestTypeOfTrial checks that a trial gets a type of the group.
+// TestTypeOfTrial checks that a trial gets the most frequent type of the group's instances that the group still names.
 func TestTypeOfTrial(t *testing.T) {
 	mixed := func(overrides ...types.LaunchTemplateOverrides) types.AutoScalingGroup {
-		return types.AutoScalingGroup{
-			Instances: []types.Instance{{InstanceId: sdk.String("i-2"), InstanceType: sdk.String("c6i.large")},
-				{InstanceId: sdk.String("i-1"), InstanceType: sdk.String("m7i.xlarge")}},
-			MixedInstancesPolicy: &types.MixedInstancesPolicy{LaunchTemplate: &types.LaunchTemplate{Overrides: overrides}},
+		g := types.AutoScalingGroup{MixedInstancesPolicy: &types.MixedInstancesPolicy{LaunchTemplate: &types.LaunchTemplate{Overrides: overrides}}}
+		for i, kind := range []string{"m7i.xlarge", "c6i.large", "c6i.large", "old.large", "old.large", "old.large", "m7i.xlarge"} {
+			g.Instances = append(g.Instances, types.Instance{InstanceId: sdk.String(fmt.Sprint("i-", i)), InstanceType: sdk.String(kind)})
 		}
+		return g
+	}
+	named := func(kinds ...string) (all []types.LaunchTemplateOverrides) {
+		for _, kind := range kinds {
+			all = append(all, types.LaunchTemplateOverrides{InstanceType: sdk.String(kind)})
+		}
+		return all
 	}
 	for name, test := range map[string]struct {
 		g    types.AutoScalingGroup
 		want ec2types.InstanceType
 	}{
-		"plain":        {types.AutoScalingGroup{}, ""},
-		"no overrides": {mixed(), ""},
-		"by types": {mixed(types.LaunchTemplateOverrides{InstanceType: sdk.String("m6i.large")},
-			types.LaunchTemplateOverrides{InstanceType: sdk.String("m5.large")}), "m6i.large"},
-		"by attributes": {mixed(types.LaunchTemplateOverrides{InstanceRequirements: &types.InstanceRequirements{}}), "m7i.xlarge"},
+		"plain":         {types.AutoScalingGroup{}, ""},
+		"no overrides":  {mixed(), ""},
+		"no instance":   {mixed(named("m6i.large", "m5.large")...), "m6i.large"},
+		"most frequent": {mixed(named("c6i.large", "m6i.large", "old.large")...), "old.large"},
+		"not named now": {mixed(named("m6i.large", "c6i.large")...), "c6i.large"},
+		"equally many":  {mixed(named("c6i.large", "m7i.xlarge")...), "m7i.xlarge"},
+		"by attributes": {mixed(types.LaunchTemplateOverrides{InstanceRequirements: &types.InstanceRequirements{}}), "old.large"},
 	} {
 		if got := besideType(recipe{group: test.g}); got != test.want {
 			t.Errorf("%s: %q, want %q", name, got, test.want)

@@ -248,18 +248,27 @@ func (p *PoolProvider) Instances(ctx context.Context, pool cloud.PoolID) ([]clou
 	for _, m := range g.Instances {
 		of[sdk.ToString(m.InstanceId)] = true
 	}
-	var all []cloud.Instance
+	var members []ec2types.Instance
 	filter := ec2types.Filter{Name: sdk.String("tag:aws:autoscaling:groupName"), Values: []string{ref.name}}
-	err = p.eachInstance(ctx, ref.region, ref, filter, func(m ec2types.Instance) error {
-		if !of[sdk.ToString(m.InstanceId)] {
-			return nil
+	if err := p.eachInstance(ctx, ref.region, ref, filter, func(m ec2types.Instance) error {
+		if of[sdk.ToString(m.InstanceId)] {
+			members = append(members, m)
 		}
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	p.readTemplates(ctx, ref, members)
+	var all []cloud.Instance
+	for _, m := range members {
 		one, err := p.instanceOf(ctx, ref.region, m)
+		if err != nil {
+			return nil, err
+		}
 		one.Pool = pool
 		all = append(all, one)
-		return err
-	})
-	return all, err
+	}
+	return all, nil
 }
 
 // eachInstance calls do for each instance of the filter that is not terminated.
@@ -297,7 +306,7 @@ func (a *account) instanceOf(ctx context.Context, in string, m ec2types.Instance
 	image, err := a.imageTextOf(ctx, in, sdk.ToString(m.ImageId))
 	return cloud.Instance{
 		ID: ref.providerID(), Power: powerOf(m), Image: image, Disk: disk, CreatedAt: launchedAt(m), Refusals: refusalsOf(ref, m),
-		Removing: stateOf(m) == ec2types.InstanceStateNameShuttingDown,
+		Removing: stateOf(m) == ec2types.InstanceStateNameShuttingDown, Type: string(m.InstanceType), Zone: ref.zone, Recipe: a.recipeOf(in, m),
 	}, err
 }
 

@@ -37,7 +37,16 @@ func (p *ImageProvider) Instance(ctx context.Context, id cloud.InstanceID) (clou
 // instanceOf converts a VM.
 func instanceOf(id cloud.InstanceID, ref instance, vm armcompute.VirtualMachineScaleSetVM) cloud.Instance {
 	out := cloud.Instance{ID: id, Pool: ref.pool(), Power: powerOf(vm), Disk: osDisk(vm), Refusals: refusalsOfVM(ref, vm)}
+	if vm.SKU != nil {
+		out.Type = value(vm.SKU.Name)
+	}
+	if len(vm.Zones) > 0 { // as in the label. Source: cloud-provider-azure, makeZone
+		out.Zone = strings.ToLower(value(vm.Location) + "-" + value(vm.Zones[0]))
+	}
 	if vm.Properties != nil {
+		if hardware := vm.Properties.HardwareProfile; out.Type == "" && hardware != nil {
+			out.Type = string(value(hardware.VMSize))
+		}
 		out.CreatedAt = value(vm.Properties.TimeCreated)
 		out.Removing = beingDeleted(vm)
 	}

@@ -18,7 +18,7 @@ func TestInstance(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := cloud.Instance{ID: testInstance, Pool: testPool, Power: cloud.PowerRunning, Image: testDefinition, BuiltFrom: "2026.11.3",
+	want := cloud.Instance{ID: testInstance, Pool: testPool, Power: cloud.PowerRunning, Image: testDefinition, Type: "Standard_D2s_v5", Zone: "westus2-1", BuiltFrom: "2026.11.3",
 		Disk: testScope + "/providers/Microsoft.Compute/disks/disk0"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

@@ -51,10 +51,13 @@ func useOf(m object) (use, bool) {
 type apartRecord struct {
 	Pool cloud.PoolID `json:"pool"`
 	// Version is of the image under test; empty without a test.
-	Version string            `json:"version,omitempty"`
-	Name    string            `json:"name"`
-	Image   string            `json:"image"`
-	Tags    map[string]string `json:"tags,omitempty"`
+	Version string `json:"version,omitempty"`
+	Name    string `json:"name"`
+	Image   string `json:"image"`
+	// Type and Recipe are as in cloud.Instance.
+	Type   string            `json:"type,omitempty"`
+	Recipe string            `json:"recipe,omitempty"`
+	Tags   map[string]string `json:"tags,omitempty"`
 }
 
 func (u use) recordOf(m object) (record apartRecord, is bool) {
@@ -172,7 +175,8 @@ func (u use) stateOf(m object) cloud.Trial {
 	record, _ := u.recordOf(m)
 	var built []cloud.Instance
 	if id := m.providerID(); id != "" {
-		built = []cloud.Instance{{ID: id, Image: record.Image, Power: cloud.PowerRunning, CreatedAt: m.GetCreationTimestamp().Time}}
+		built = []cloud.Instance{{ID: id, Image: record.Image, Power: cloud.PowerRunning, CreatedAt: m.GetCreationTimestamp().Time,
+			Type: record.Type, Recipe: record.Recipe}}
 	}
 	switch {
 	case m.is(u.ending()):
@@ -266,12 +270,7 @@ func (a apart) ensure(ctx context.Context, like func(context.Context, poolView) 
 func (a apart) partsOf(ctx context.Context, v poolView, spec apartSpec) ([]object, error) {
 	name := a.name()
 	spec.Pool, spec.Name = v.ref.pool(), a.caller
-	record, err := json.Marshal(spec.apartRecord)
-	if err != nil {
-		return nil, fail(a.op, v.ref.String(), err)
-	}
-	mark := map[string]string{a.mark(): string(record)}
-	infrastructure := a.objectFrom(v.template, name, mark)
+	infrastructure := a.objectFrom(v.template, name, nil)
 	machine := specOf(infrastructure, "spec")
 	if spec.native != "" {
 		if err := v.of.setImage(machine, spec.native); err != nil {
@@ -281,6 +280,13 @@ func (a apart) partsOf(ctx context.Context, v poolView, spec apartSpec) ([]objec
 	if spec.instanceType != "" {
 		machine[v.of.instanceType] = spec.instanceType
 	}
+	spec.Type, spec.Recipe = machine.text(v.of.instanceType), v.pool.configuration()
+	record, err := json.Marshal(spec.apartRecord)
+	if err != nil {
+		return nil, fail(a.op, v.ref.String(), err)
+	}
+	mark := map[string]string{a.mark(): string(record)}
+	infrastructure.SetAnnotations(merged(infrastructure.GetAnnotations(), mark))
 	if spec.tag != "" {
 		_ = unstructured.SetNestedField(machine, shorten(a.caller, maxObjectName), "additionalTags", spec.tag) // AWSMachine and AzureMachine
 	}
@@ -313,6 +319,14 @@ func (a apart) partsOf(ctx context.Context, v poolView, spec apartSpec) ([]objec
 	m.SetAnnotations(mark)
 	m.SetFinalizers([]string{a.mark()})
 	return append(parts, m), nil
+}
+
+func merged(all ...map[string]string) map[string]string {
+	out := map[string]string{}
+	for _, one := range all {
+		maps.Copy(out, one)
+	}
+	return out
 }
 
 // objectFrom returns the object of a template, or of a MachinePool's object, as Cluster API makes it. Source:

@@ -201,7 +201,7 @@ func (r *clusterAccess) instancesOfPool(ctx context.Context, v poolView, machine
 	var found []cloud.Instance
 	for _, m := range machines {
 		of, exists := seen[m.providerID()]
-		found = append(found, cloud.Instance{ID: m.providerID(), Pool: v.ref.pool(), Image: of.Image, CreatedAt: of.CreatedAt,
+		found = append(found, cloud.Instance{ID: m.providerID(), Pool: v.ref.pool(), Image: of.Image, CreatedAt: of.CreatedAt, Type: of.Type, Zone: of.Zone,
 			Removing: m.deleting() || of.Removing || !exists})
 	}
 	return found, nil

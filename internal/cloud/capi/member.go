@@ -185,7 +185,7 @@ func (r *PoolProvider) Instances(ctx context.Context, id cloud.PoolID) ([]cloud.
 	for _, m := range machines {
 		from := built[m.reference(pathMachineInfrastructure...).name]
 		found = append(found, cloud.Instance{
-			ID: m.providerID(), Pool: v.ref.pool(), Image: from.image,
+			ID: m.providerID(), Pool: v.ref.pool(), Image: from.image, Type: from.instanceType, Recipe: setOf(m, sets).configuration(),
 			CreatedAt: m.GetCreationTimestamp().Time, Removing: m.deleting() || from.ended,
 		})
 	}
@@ -194,7 +194,7 @@ func (r *PoolProvider) Instances(ctx context.Context, id cloud.PoolID) ([]cloud.
 
 // infrastructureMachine is what a machine's object of the infrastructure provider says.
 type infrastructureMachine struct {
-	image string // in the form of recipes
+	image, instanceType string // the image in the form of recipes
 	// ended: the provider has seen that the instance ends or is gone. The Machine stays, for example after a spot interruption.
 	ended bool
 }
@@ -220,7 +220,7 @@ func (r *clusterAccess) infrastructureMachines(ctx context.Context, v poolView) 
 			}
 			texts[native] = text
 		}
-		machines[m.GetName()] = infrastructureMachine{image: text, ended: v.of.ended(specOf(m, "status"))}
+		machines[m.GetName()] = infrastructureMachine{text, specOf(m, "spec").text(v.of.instanceType), v.of.ended(specOf(m, "status"))}
 	}
 	return machines, nil
 }

@@ -1,6 +1,8 @@
 package capi
 
 import (
+	"encoding/json"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -190,6 +192,32 @@ func poolOfSet(set object) ref {
 		return ref{set.GetNamespace(), deployments, owner.Name}
 	}
 	return ref{set.GetNamespace(), sets, set.GetName()}
+}
+
+// setOf returns the MachineSet of a Machine; an empty object if there is none.
+func setOf(m object, sets []object) object {
+	owner := m.controller()
+	at := slices.IndexFunc(sets, func(s object) bool { return owner != nil && s.GetName() == owner.Name })
+	if at < 0 {
+		return object{}
+	}
+	return sets[at]
+}
+
+// configuration identifies what the machines of a MachineDeployment or MachineSet are configured with besides the image: the bootstrap template,
+// which is replaced at each change, and the labels and taints that Cluster API writes to Nodes. Empty if unknown.
+func (o object) configuration() string {
+	if o.Unstructured == nil || o.GetKind() == kindPool { // a MachinePool changes its bootstrap configuration in place
+		return ""
+	}
+	labels, _, _ := unstructured.NestedStringMap(o.Object, "spec", "template", "metadata", "labels")
+	maps.DeleteFunc(labels, func(key, _ string) bool { return !strings.HasPrefix(key, "node") }) // source: Cluster API, ManagedNodeLabelDomain
+	taints, _, _ := unstructured.NestedFieldNoCopy(o.Object, "spec", "template", "spec", "taints")
+	text, err := json.Marshal([]any{o.reference(pathBootstrap...).name, labels, taints})
+	if err != nil {
+		return ""
+	}
+	return digest(text)
 }
 
 func hasLabel(o object, label string) bool {

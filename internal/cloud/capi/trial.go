@@ -2,6 +2,9 @@ package capi
 
 import (
 	"context"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
@@ -46,8 +49,34 @@ func (r *PoolProvider) EnsureTrial(ctx context.Context, spec cloud.TrialSpec) (c
 	}
 	return a.ensure(ctx, func(ctx context.Context, v poolView) (apartSpec, error) {
 		native, err := r.images.NativeImage(ctx, v.at.place, spec.To)
-		return apartSpec{apartRecord: apartRecord{Version: spec.Version, Image: spec.To, Tags: spec.Tags}, native: native}, err
+		if err != nil {
+			return apartSpec{}, err
+		}
+		kind, err := r.typeOfTrial(ctx, v)
+		return apartSpec{apartRecord: apartRecord{Version: spec.Version, Image: spec.To, Tags: spec.Tags}, native: native, instanceType: kind}, err
 	})
+}
+
+// typeOfTrial returns the most frequent type of the instances of a mixed group, so that the trial has nodes to be compared with; empty for the
+// type of the template.
+func (r *PoolProvider) typeOfTrial(ctx context.Context, v poolView) (string, error) {
+	overrides, _, _ := unstructured.NestedSlice(v.template.Object, "spec", "mixedInstancesPolicy", "overrides")
+	if len(overrides) == 0 {
+		return "", nil
+	}
+	instances, err := r.Instances(ctx, v.ref.pool())
+	var named, all []string
+	for _, o := range overrides {
+		if one, is := o.(map[string]any); is && spec(one).text("instanceType") != "" {
+			named = append(named, spec(one).text("instanceType"))
+		}
+	}
+	for i := range instances {
+		if slices.Contains(named, instances[i].Type) {
+			all = append(all, instances[i].Type)
+		}
+	}
+	return cloud.MostFrequent(all), err
 }
 
 // EndTrial implements cloud.PoolProvider.

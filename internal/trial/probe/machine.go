@@ -3,7 +3,11 @@ package probe
 import (
 	"context"
 	"crypto/sha256"
+	"math"
 	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -16,6 +20,8 @@ type Machine struct {
 	Hashes int64 `json:"hashes"`
 	// OpenFiles is the hard limit of open files of a process; 0 if unknown.
 	OpenFiles uint64 `json:"openFiles,omitempty"`
+	// Kernel are settings of the kernel, and the version of cgroups, by name. Unreadable ones are missing.
+	Kernel map[string]uint64 `json:"kernel,omitempty"`
 	// Says is why the disk was not measured; empty after a measurement.
 	Says string `json:"message,omitempty"`
 }
@@ -30,7 +36,7 @@ const (
 
 // machine measures the disk of a directory, the processor, and the limit of open files.
 func machine(ctx context.Context, dir string) *Machine {
-	m := &Machine{OpenFiles: openFiles()}
+	m := &Machine{OpenFiles: openFiles(), Kernel: kernel("/")}
 	for range machineTries {
 		took, err := syncTime(dir)
 		if err != nil {
@@ -46,6 +52,24 @@ func machine(ctx context.Context, dir string) *Machine {
 		}
 	}
 	return m
+}
+
+// limits are settings of the kernel that workloads need. A pod sees them without rights.
+var limits = []string{"vm.max_map_count", "fs.inotify.max_user_watches", "fs.inotify.max_user_instances", "kernel.pid_max", "fs.file-max"}
+
+// kernel reads the settings below a root.
+func kernel(root string) map[string]uint64 {
+	found := map[string]uint64{"cgroup": 1}
+	if _, err := os.Stat(filepath.Join(root, "sys/fs/cgroup/cgroup.controllers")); err == nil {
+		found["cgroup"] = 2
+	}
+	for _, name := range limits {
+		text, err := os.ReadFile(filepath.Join(root, "proc/sys", strings.ReplaceAll(name, ".", "/")))
+		if n, wrong := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64); err == nil && wrong == nil {
+			found[name] = min(n, math.MaxInt64)
+		}
+	}
+	return found
 }
 
 // syncTime is the time to write and sync a file.

@@ -1,6 +1,9 @@
 package probe
 
 import (
+	"errors"
+	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"testing"
@@ -22,5 +25,26 @@ func TestMachine(t *testing.T) {
 	}
 	if n := hashes(time.Millisecond); n < 1 {
 		t.Errorf("%d hashes in a second", n)
+	}
+}
+
+// TestKernel reads settings, and skips what it cannot read.
+func TestKernel(t *testing.T) {
+	root := t.TempDir()
+	for path, text := range map[string]string{
+		"proc/sys/vm/max_map_count": "262144\n", "proc/sys/kernel/pid_max": "many\n", "proc/sys/fs/file-max": "18446744073709551615\n",
+		"sys/fs/cgroup/cgroup.controllers": "cpu",
+	} {
+		file := filepath.Join(root, path)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := map[string]uint64{"vm.max_map_count": 262144, "fs.file-max": math.MaxInt64, "cgroup": 2}
+	if got := kernel(root); !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if got := kernel(t.TempDir()); !maps.Equal(got, map[string]uint64{"cgroup": 1}) {
+		t.Errorf("%v", got)
 	}
 }

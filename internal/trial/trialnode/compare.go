@@ -34,7 +34,7 @@ const (
 // the record has the result.
 func (a *attempt) compare(ctx context.Context, f *trial.Facts, node *corev1.Node, k *trialRecord, on *daemonPods) error {
 	if k.Comparison == nil || f.Now.Sub(k.Comparison.At.Time) >= min(compareInterval, f.Limits.Measure/compareShare) {
-		next, err := compareNow(ctx, a, f.Now, node, on)
+		next, err := compareNow(ctx, a, f.Now, node, k, on)
 		if err != nil {
 			return err
 		}
@@ -45,22 +45,41 @@ func (a *attempt) compare(ctx context.Context, f *trial.Facts, node *corev1.Node
 	return nil
 }
 
-func compareNow(ctx context.Context, a *attempt, now time.Time, node *corev1.Node, on *daemonPods) (*v1alpha1.TrialComparison, error) {
+// peer is the trial node with its instance.
+func (a *attempt) peer(node *corev1.Node) trial.Peer {
+	p := trial.Peer{Node: node}
+	if i := slices.IndexFunc(a.Instances, func(i cloud.Instance) bool { return a.isNodeOf(node, i.ID) }); i >= 0 {
+		p.Instance = a.Instances[i]
+	}
+	return p
+}
+
+func compareNow(ctx context.Context, a *attempt, now time.Time, node *corev1.Node, k *trialRecord, on *daemonPods) (*v1alpha1.TrialComparison, error) {
 	l := &v1alpha1.TrialComparison{At: metav1.NewTime(now.Truncate(time.Second))}
 	kubelets := &cluster.Kubelets{Kube: a.Kube, Now: time.Now}
-	others, err := peersOf(ctx, a, l, kubelets, node)
+	own := a.peer(node)
+	own.FirstTaints, own.StaticPods = k.FirstTaints, staticPods(node, on.pods)
+	others, err := peersOf(ctx, a, l, kubelets, own)
 	if err != nil {
 		return nil, err
 	}
 	evaluate(a, l, node, others)
-	except := trial.Exceptions{Pool: words(string(a.Pool)), Ignored: a.Prototype.Spec.Settings.Trial.IgnoreDifferences}
+	except := trial.Exceptions{Pool: words(string(a.Pool)), Ignored: a.Prototype.Spec.Settings.Trial.IgnoreDifferences, UserData: string(a.Spec.CustomData)}
 	except.DonorImages, _ = strconv.Atoi(a.Subject.Image.Tags[cloud.TagImages]) // 0 without the tag
+	if k.Excluded {
+		except.OwnLabels = []string{excludeLabel}
+	}
 	if l.Skipped != "" {
-		noteDifferences(l, trial.Compare(trial.Peer{Node: node, Offset: offsetOf(kubelets, node)}, nil, except))
+		own.Offset = offsetOf(kubelets, node)
+		noteDifferences(l, trial.Compare(own, others, except))
+		l.Others = 0
 		return l, nil
 	}
-	peers, err := describe(ctx, a, kubelets, append([]*corev1.Node{node}, others...), on)
-	if err != nil {
+	peers := append([]trial.Peer{own}, others...)
+	if err := describe(ctx, a, kubelets, peers, on); err != nil {
+		return nil, err
+	}
+	if except.Selectors, err = selectors(ctx, a, peers, on); err != nil {
 		return nil, err
 	}
 	server, err := a.Kube.Discovery().ServerVersion()
@@ -90,9 +109,9 @@ func noteDifferences(l *v1alpha1.TrialComparison, c trial.Comparison) {
 // words are the parts of an ID, which may be the name of a pool.
 func words(id string) []string { return strings.Split(id, "/") }
 
-// peersOf returns the Ready nodes of the pool with another version. Only Nodes of instances in the cloud count, and only if a
-// kubelet renews their Leases: any client may have created other Nodes. Skipped is set with fewer than two such nodes.
-func peersOf(ctx context.Context, a *attempt, l *v1alpha1.TrialComparison, kubelets *cluster.Kubelets, node *corev1.Node) ([]*corev1.Node, error) {
+// peersOf returns the Ready nodes of the pool with another version and the instance type of the node. Only Nodes of instances in the cloud
+// count, and only if a kubelet renews their Leases: any client may have created other Nodes. Skipped is set with fewer than two such nodes.
+func peersOf(ctx context.Context, a *attempt, l *v1alpha1.TrialComparison, kubelets *cluster.Kubelets, own trial.Peer) ([]trial.Peer, error) {
 	if a.PoolInstances == nil {
 		l.Skipped = "the cloud does not list the instances of the pool"
 		return nil, nil
@@ -105,37 +124,58 @@ func peersOf(ctx context.Context, a *attempt, l *v1alpha1.TrialComparison, kubel
 	case err != nil:
 		return nil, err
 	}
-	named := nodesByInstance(a, instances)
-	var asked []*corev1.Node
-	for i := range instances {
-		if nodes := named[instances[i].ID]; !instances[i].Removing && instances[i].BuiltFrom != a.Spec.Version && !a.has(instances[i].ID) {
-			asked = append(asked, nodes...)
-		}
+	all := otherVersions(a, l, instances)
+	alike := trial.Alike(own, all)
+	alike = alike[:min(len(alike), maxKubeletChecks)]
+	asked := []*corev1.Node{own.Node}
+	for _, p := range alike {
+		asked = append(asked, p.Node)
 	}
-	slices.SortFunc(asked, func(x, y *corev1.Node) int {
-		return cmp.Or(x.CreationTimestamp.Compare(y.CreationTimestamp.Time), cmp.Compare(x.Name, y.Name))
-	})
-	asked = asked[:min(len(asked), maxKubeletChecks)]
-	without, err := kubelets.Without(ctx, append([]*corev1.Node{node}, asked...), a.all)
+	without, err := kubelets.Without(ctx, asked, a.all)
 	if err != nil {
 		return nil, err
 	}
-	var others []*corev1.Node
-	for _, n := range asked {
-		switch {
+	var others []trial.Peer
+	for _, p := range alike {
+		switch n := p.Node; {
 		case without[n.UID]:
 			l.Notes = append(l.Notes, fmt.Sprintf("node %s, whose lease %s/%s no kubelet renews", n.Name, corev1.NamespaceNodeLease, n.Name))
 		case nodestate.Ready(n) && n.DeletionTimestamp == nil && len(others) < maxPeers:
-			others = append(others, n)
+			others = append(others, p)
 		}
 	}
 	if len(others) < 2 {
-		l.Skipped = fmt.Sprintf("the pool has %d other Ready nodes with another version, and a comparison needs two", len(others))
+		kind := ""
+		if len(alike) < len(all) {
+			kind = " and the instance type of the node"
+		}
+		l.Skipped = fmt.Sprintf("the pool has %d other Ready nodes with another version%s, and a comparison needs two", len(others), kind)
 		if len(l.Notes) > 0 {
 			l.Skipped += "; not used: " + strings.Join(l.Notes[:min(len(l.Notes), maxNotes)], "; ")
 		}
 	}
 	return others, nil
+}
+
+// otherVersions returns the pool's nodes of other versions, the oldest first, and notes the oldest instance of a version.
+func otherVersions(a *attempt, l *v1alpha1.TrialComparison, instances []cloud.Instance) (all []trial.Peer) {
+	named := nodesByInstance(a, instances)
+	for i := range instances {
+		of := &instances[i]
+		if at := of.CreatedAt.Truncate(time.Second); of.BuiltFrom != "" && !at.IsZero() && (l.Oldest.IsZero() || at.Before(l.Oldest.Time)) {
+			l.Oldest = metav1.NewTime(at)
+		}
+		if of.Removing || of.BuiltFrom == a.Spec.Version || a.has(of.ID) {
+			continue
+		}
+		for _, n := range named[of.ID] {
+			all = append(all, trial.Peer{Node: n, Instance: *of})
+		}
+	}
+	slices.SortFunc(all, func(x, y trial.Peer) int {
+		return cmp.Or(x.Node.CreationTimestamp.Compare(y.Node.CreationTimestamp.Time), cmp.Compare(x.Node.Name, y.Node.Name))
+	})
+	return all
 }
 
 // nodesByInstance returns the Nodes by the instance that they name.
@@ -163,21 +203,39 @@ func nodesByInstance(a *attempt, instances []cloud.Instance) map[cloud.InstanceI
 	return named
 }
 
-// describe adds the clocks, the CSI drivers and the DaemonSets to nodes.
-func describe(ctx context.Context, a *attempt, kubelets *cluster.Kubelets, nodes []*corev1.Node, on *daemonPods) ([]trial.Peer, error) {
+// describe adds the clocks, the CSI drivers, the DaemonSets and the static pods to nodes. The pods of other nodes are read only if the node
+// has a static pod.
+func describe(ctx context.Context, a *attempt, kubelets *cluster.Kubelets, peers []trial.Peer, on *daemonPods) error {
 	drivers, err := driversByNode(ctx, a)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	sets, err := setsByNode(ctx, a, nodes, on)
+	sets, err := setsByNode(ctx, a, len(peers), on)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	peers := make([]trial.Peer, len(nodes))
-	for i, n := range nodes {
-		peers[i] = trial.Peer{Node: n, Drivers: drivers[n.Name], DaemonSets: sets[n.Name], Offset: offsetOf(kubelets, n)}
+	for i := range peers {
+		p := &peers[i]
+		p.Drivers, p.DaemonSets, p.Offset = drivers[p.Node.Name], sets[p.Node.Name], offsetOf(kubelets, p.Node)
+		if i > 0 && len(peers[0].StaticPods) > 0 {
+			pods, err := podsOn(ctx, a, p.Node)
+			if err != nil {
+				return err
+			}
+			p.StaticPods = staticPods(p.Node, pods)
+		}
 	}
-	return peers, nil
+	return nil
+}
+
+// staticPods are the mirror pods of a node, as namespace/name without the name of the node.
+func staticPods(node *corev1.Node, pods []corev1.Pod) (names []string) {
+	for i := range pods {
+		if _, mirror := pods[i].Annotations[corev1.MirrorPodAnnotationKey]; mirror {
+			names = append(names, pods[i].Namespace+"/"+strings.TrimSuffix(pods[i].Name, "-"+node.Name))
+		}
+	}
+	return names
 }
 
 // offsetOf is the node's clock minus the API server's clock; nil if unknown.
@@ -204,13 +262,13 @@ func driversByNode(ctx context.Context, a *attempt) (map[string][]string, error)
 }
 
 // setsByNode returns the DaemonSets without a pod on the first node that have pods on other nodes, by node.
-func setsByNode(ctx context.Context, a *attempt, nodes []*corev1.Node, on *daemonPods) (map[string][]string, error) {
+func setsByNode(ctx context.Context, a *attempt, nodes int, on *daemonPods) (map[string][]string, error) {
 	sets := map[string][]string{}
 	for i := range on.sets {
 		set := &on.sets[i]
 		name := set.Namespace + "/" + set.Name
 		if set.DeletionTimestamp != nil || slices.Contains(ignoredSets(a), name) || podOf(set, on.pods) != nil ||
-			int(set.Status.CurrentNumberScheduled) < len(nodes)-1 {
+			int(set.Status.CurrentNumberScheduled) < nodes-1 {
 			continue
 		}
 		pods, err := podsOfSet(ctx, a, set)
@@ -253,7 +311,11 @@ func podsOfSet(ctx context.Context, a *attempt, set *appsv1.DaemonSet) (pods []c
 }
 
 // evaluate evaluates the user's expressions.
-func evaluate(a *attempt, l *v1alpha1.TrialComparison, node *corev1.Node, others []*corev1.Node) {
+func evaluate(a *attempt, l *v1alpha1.TrialComparison, node *corev1.Node, peers []trial.Peer) {
+	others := make([]*corev1.Node, len(peers))
+	for i := range peers {
+		others[i] = peers[i].Node
+	}
 	for _, e := range a.Prototype.Spec.Settings.Trial.Expect {
 		r := v1alpha1.TrialExpectationResult{Name: e.Name, Since: l.At}
 		compiled, err := expression.CompileExpectation(e.Expression)
@@ -289,7 +351,7 @@ func keepSince(next, before *v1alpha1.TrialComparison) {
 }
 
 func comparisonOf(l *v1alpha1.TrialComparison) *trial.PeerComparison {
-	c := &trial.PeerComparison{Others: l.Others, Skipped: l.Skipped, Notes: l.Notes}
+	c := &trial.PeerComparison{Others: l.Others, Skipped: l.Skipped, Notes: l.Notes, Oldest: l.Oldest.Time}
 	for _, d := range l.Differences {
 		c.Differences = append(c.Differences, trial.LastingDifference{Difference: trial.Difference{Name: d.Name, Message: d.Message}, Since: d.Since.Time})
 	}

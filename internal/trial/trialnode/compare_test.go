@@ -1,6 +1,7 @@
 package trialnode
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -185,7 +186,7 @@ func TestAClockWithoutOtherNodes(t *testing.T) {
 	a := (&Observer{Kube: fake.NewClientset(lease)}).attempt(trial.Subject{
 		Prototype: &v1alpha1.Prototype{}, PoolInstances: func() ([]cloud.Instance, error) { return nil, nil },
 	})
-	l, err := compareNow(t.Context(), a, noon, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "t-0"}}, &daemonPods{})
+	l, err := compareNow(t.Context(), a, noon, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "t-0"}}, &trialRecord{}, &daemonPods{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -224,7 +225,9 @@ func TestDriversAndDaemonSets(t *testing.T) {
 		w.must(err)
 	}
 	t.Cleanup(func() {
-		_ = w.kube.StorageV1().CSINodes().DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{})
+		ctx := context.WithoutCancel(t.Context())
+		w.must(w.kube.StorageV1().CSINodes().DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}))
+		w.must(w.kube.AppsV1().DaemonSets(set.Namespace).Delete(ctx, set.Name, metav1.DeleteOptions{}))
 	})
 	missing := "daemonset/" + set.Namespace + "/gpu"
 	w.observeUntil("both", func(f trial.Facts) bool {
@@ -341,5 +344,99 @@ func TestARollout(t *testing.T) {
 		if isNewest(&c.set, here) != c.newest || proven != c.proven || err != nil {
 			t.Errorf("%s: newest %t, proven %t, %v", name, isNewest(&c.set, here), proven, err)
 		}
+	}
+}
+
+// TestOnlyNodesOfItsTypeAreCompared: in a mixed group, nodes of other types are no peers. Without the label, the cloud's type counts.
+func TestOnlyNodesOfItsTypeAreCompared(t *testing.T) {
+	for _, byCloud := range []bool{false, true} {
+		t.Run(fmt.Sprint("by the cloud ", byCloud), func(t *testing.T) { comparesByType(t, byCloud) })
+	}
+}
+
+func comparesByType(t *testing.T, byCloud bool) {
+	t.Helper()
+	w := newTestEnv(t)
+	w.pool("w-1", "w-2", "w-3", "w-4")
+	w.trialNode("110")
+	types := map[string]string{"t-0": "large", "w-1": "large", "w-2": "large", "w-3": "xlarge", "w-4": "xlarge"}
+	instances, err := w.subject.PoolInstances()
+	w.must(err)
+	for name, kind := range types {
+		if !byCloud {
+			n := w.get(name)
+			metav1.SetMetaDataLabel(&n.ObjectMeta, corev1.LabelInstanceTypeStable, kind)
+			_, err := w.kube.CoreV1().Nodes().Update(t.Context(), n, metav1.UpdateOptions{})
+			w.must(err)
+			continue
+		}
+		for i := range instances {
+			if strings.EqualFold(string(instances[i].ID), "cloud:///"+name) {
+				instances[i].Type = kind
+			}
+		}
+	}
+	w.subject.Instances[0].Type = map[bool]string{true: "large"}[byCloud]
+	w.allocates("w-3", "250")
+	w.allocates("w-4", "250")
+	f := w.observeUntil("a comparison with two nodes", func(f trial.Facts) bool {
+		w.subject.Facts.Now = w.subject.Facts.Now.Add(2 * time.Minute)
+		return f.Comparison != nil && f.Comparison.Others == 2
+	})
+	if len(f.Comparison.Differences) > 0 {
+		t.Errorf("%+v", f.Comparison)
+	}
+	w.subject.Instances[0].Type = "other"
+	n := w.get("t-0")
+	metav1.SetMetaDataLabel(&n.ObjectMeta, corev1.LabelInstanceTypeStable, "other")
+	_, err = w.kube.CoreV1().Nodes().Update(t.Context(), n, metav1.UpdateOptions{})
+	w.must(err)
+	w.observeUntil("no comparison", func(f trial.Facts) bool {
+		w.subject.Facts.Now = w.subject.Facts.Now.Add(2 * time.Minute)
+		return f.Comparison.Skipped == "the pool has 0 other Ready nodes with another version and the instance type of the node, and a comparison needs two"
+	})
+}
+
+// TestWhatTheDiskAdds: labels that a Service or a DaemonSet uses, a taint of the autoscaler, and a static pod, of the trial node alone.
+func TestWhatTheDiskAdds(t *testing.T) {
+	w := newTestEnv(t)
+	w.pool("w-1", "w-2")
+	mirror := func(node, name string) {
+		_, err := w.kube.CoreV1().Pods(w.tryout.Namespace).Create(t.Context(), &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: name + "-" + node, Annotations: map[string]string{corev1.MirrorPodAnnotationKey: "x"}},
+			Spec:       corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "c", Image: "c"}}},
+		}, metav1.CreateOptions{})
+		w.must(err)
+	}
+	mirror("t-0", "kube-vip")
+	for _, node := range []string{"t-0", "w-1", "w-2"} {
+		mirror(node, "proxy")
+	}
+	_, err := w.kube.CoreV1().Services(w.tryout.Namespace).Create(t.Context(), &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: "web", Annotations: map[string]string{targetLabels: "tier=front, balanced=yes"}},
+		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
+	}, metav1.CreateOptions{})
+	w.must(err)
+	w.trialNode("110")
+	n := w.get("t-0")
+	n.Labels["balanced"], n.Labels["harmless"], n.Labels[excludeLabel] = "no", "yes", ""
+	n.Spec.Taints = []corev1.Taint{{Key: "DeletionCandidateOfClusterAutoscaler", Value: "1764500000", Effect: corev1.TaintEffectPreferNoSchedule}}
+	_, err = w.kube.CoreV1().Nodes().Update(t.Context(), n, metav1.UpdateOptions{})
+	w.must(err)
+	n = w.get("w-1")
+	n.Spec.Taints = []corev1.Taint{{Key: "ToBeDeletedByClusterAutoscaler", Value: "1764500000", Effect: corev1.TaintEffectNoSchedule}}
+	_, err = w.kube.CoreV1().Nodes().Update(t.Context(), n, metav1.UpdateOptions{})
+	w.must(err)
+	want := []string{"label/balanced", "label/" + excludeLabel, "staticpod/" + w.tryout.Namespace + "/kube-vip", "taint/DeletionCandidateOfClusterAutoscaler"}
+	var last []string
+	w.observeUntil(strings.Join(want, ", "), func(f trial.Facts) bool {
+		w.subject.Facts.Now = w.subject.Facts.Now.Add(2 * time.Minute)
+		last, _ = differences(f.Comparison)
+		return slices.Equal(last, want)
+	})
+	w.tryout.Kube = denied(t, "services")
+	w.subject.Known[0].Comparison = nil
+	if f, err := w.lookOnce(); err != nil || len(f.Facts.Comparison.Differences) != 3 {
+		t.Errorf("without the right to list Services: %+v, %v", f.Facts.Comparison, err)
 	}
 }

@@ -33,12 +33,17 @@ func readDaemonPods(ctx context.Context, a *attempt, node *corev1.Node) (*daemon
 	if err != nil {
 		return nil, fmt.Errorf("list daemonsets: %w", err)
 	}
+	pods, err := podsOn(ctx, a, node)
+	return &daemonPods{sets.Items, pods}, err
+}
+
+func podsOn(ctx context.Context, a *attempt, node *corev1.Node) ([]corev1.Pod, error) {
 	pods, err := a.Kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx,
 		metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("spec.nodeName", node.Name).String()})
 	if err != nil {
 		return nil, fmt.Errorf("list the pods of node %s: %w", node.Name, err)
 	}
-	return &daemonPods{sets.Items, pods.Items}, nil
+	return pods.Items, nil
 }
 
 func ignoredSets(a *attempt) []string { return a.Prototype.Spec.Settings.Trial.IgnoreDaemonSets }

@@ -103,7 +103,7 @@ func (a *attempt) advance(ctx context.Context, now time.Time, node *corev1.Node,
 // makeMeasuring creates the measuring pods. The control node is a node of the pool, if possible: other pools may have other
 // machines.
 func makeMeasuring(ctx context.Context, a *attempt, k *trialRecord, node *corev1.Node, pods map[string]*corev1.Pod, neighbours []string) error {
-	serving, candidates := pods[peer], inPool(a, neighbours)
+	serving, candidates := pods[peer], inPool(a, node, neighbours)
 	compares := len(candidates) > 0 && serving != nil
 	if !compares {
 		candidates = neighbours
@@ -290,7 +290,7 @@ func performance(a *attempt, here, other podState, node string, pods map[string]
 }
 
 func machineOf(m *probe.Machine) trial.Machine {
-	return trial.Machine{Sync: time.Duration(m.SyncMillis) * time.Millisecond, Hashes: m.Hashes, OpenFiles: m.OpenFiles}
+	return trial.Machine{Sync: time.Duration(m.SyncMillis) * time.Millisecond, Hashes: m.Hashes, OpenFiles: m.OpenFiles, Kernel: m.Kernel}
 }
 
 // images judges whether containers start. An image that is not on the disk shows nothing about the disk.

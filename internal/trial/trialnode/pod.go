@@ -250,8 +250,8 @@ func (a *attempt) neighbours(node *corev1.Node) (names []string) {
 	return names
 }
 
-// inPool are the nodes of the pool with another version.
-func inPool(a *attempt, neighbours []string) []string {
+// inPool are the nodes of the pool with another version, and with the instance type of the trial node.
+func inPool(a *attempt, node *corev1.Node, neighbours []string) []string {
 	if a.PoolInstances == nil {
 		return nil
 	}
@@ -260,11 +260,15 @@ func inPool(a *attempt, neighbours []string) []string {
 		return nil // without the list, nothing is compared
 	}
 	var names []string
+	var peers []trial.Peer
 	for id, nodes := range nodesByInstance(a, instances) {
-		built := slices.ContainsFunc(instances, func(i cloud.Instance) bool { return i.ID == id && i.BuiltFrom == a.Spec.Version })
-		if len(nodes) == 1 && !built && slices.Contains(neighbours, nodes[0].Name) {
-			names = append(names, nodes[0].Name)
+		i := slices.IndexFunc(instances, func(i cloud.Instance) bool { return i.ID == id })
+		if len(nodes) == 1 && i >= 0 && instances[i].BuiltFrom != a.Spec.Version && slices.Contains(neighbours, nodes[0].Name) {
+			peers = append(peers, trial.Peer{Node: nodes[0], Instance: instances[i]})
 		}
+	}
+	for _, p := range trial.Alike(a.peer(node), peers) {
+		names = append(names, p.Node.Name)
 	}
 	slices.Sort(names)
 	return names

@@ -17,6 +17,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/node/nodestate"
+	"github.com/kamino-dev/kamino/internal/trial"
 )
 
 // trialRecord is the lasting state of an instance and its Node. The state is in the Prototype's record, where only Kamino writes.
@@ -45,6 +46,11 @@ func (w *nodeWriter) hold(ctx context.Context, node *corev1.Node, k *trialRecord
 		var m trialMark // an unreadable mark is ignored and overwritten
 		if json.Unmarshal([]byte(node.Annotations[v1alpha1.TrialKey]), &m) == nil && m.UID == w.uid() {
 			k.Cordoned, k.Excluded = m.Cordoned, m.Excluded
+		}
+		for _, t := range node.Spec.Taints {
+			if trial.ComesFromDisk(t) {
+				k.FirstTaints = append(k.FirstTaints, t.ToString())
+			}
 		}
 	}
 	return w.change(ctx, node, func(node *corev1.Node) error {

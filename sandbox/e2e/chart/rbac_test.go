@@ -49,7 +49,7 @@ func TestPermissions(t *testing.T) {
 				"watch prototypepolicies.kamino.dev", "update prototypepolicies.kamino.dev/status",
 				"list nodes", "watch nodes", "patch nodes", "list pods", "create pods/eviction kube-system/x",
 				"list poddisruptionbudgets.policy", "get leases.coordination.k8s.io kube-node-lease/x", "list leases.coordination.k8s.io kube-node-lease",
-				"list daemonsets.apps", "list csinodes.storage.k8s.io", "get namespaces -/kube-system", "list events", "create events.events.k8s.io default",
+				"list daemonsets.apps", "list csinodes.storage.k8s.io", "list services", "get namespaces -/kube-system", "list events", "create events.events.k8s.io default",
 				"create leases.coordination.k8s.io " + own, "update leases.coordination.k8s.io " + own + "/kamino-controller",
 				"list leases.coordination.k8s.io " + own, "update leases.coordination.k8s.io " + own + "/node-x",
 				"delete leases.coordination.k8s.io " + own + "/node-x", "create secrets " + own, "get secrets " + own + "/x-recipe",

@@ -200,7 +200,7 @@ spec: {containers: [{name: main, image: registry.example.com/hog:1, resources: {
 	{"oldkubelet", func(d *diskEdit) { d.write("usr/local/bin/kubelet", "kubelet v1.29.0\n") }, differs, trial.Differences, "kubelet"},
 }
 
-// TestEndingCertificate: a certificate of the donor that ends in a week's time is no credential for new nodes. A trial
+// TestEndingCertificate: a certificate of the donor that ends within the life of a version is no credential for new nodes. A trial
 // knows the certificate from the proof.
 func TestEndingCertificate(t *testing.T) {
 	onlyOnAzure(t)
@@ -210,7 +210,7 @@ func TestEndingCertificate(t *testing.T) {
 	if d.certificate(clientCertificate, time.Now().AddDate(-10, 0, 1)); d.err != nil {
 		t.Fatal(d.err)
 	}
-	e.Start(captureArgs(e, generous)...).ExpectExit(exitFailed, "the client certificate /"+clientCertificate)
+	e.Start(captureArgs(e, generous)...).ExpectExit(exitFailed, "the credential /"+clientCertificate)
 	assertFailedAt(e, trial.Disk)
 }
 

@@ -43,6 +43,15 @@ var installOnce sync.Once
 // newEnv creates a pool of two nodes.
 func newEnv(t *testing.T, name string) *sandboxtest.Env {
 	t.Helper()
+	description := "name=" + name + ",nodes=2"
+	if sandbox.Azure() != nil {
+		description += ",profile=static"
+	}
+	return newEnvLike(t, description)
+}
+
+func newEnvLike(t *testing.T, description string) *sandboxtest.Env {
+	t.Helper()
 	sandbox.Install(t)
 	installOnce.Do(func() {
 		sandbox.SharedPool(t, "name=aaa,nodes=3")
@@ -50,10 +59,6 @@ func newEnv(t *testing.T, name string) *sandboxtest.Env {
 			t.Fatal(err)
 		}
 	})
-	description := "name=" + name + ",nodes=2"
-	if sandbox.Azure() != nil {
-		description += ",profile=static"
-	}
 	return sandbox.NewEnv(t, description)
 }
 

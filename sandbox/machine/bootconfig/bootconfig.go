@@ -7,7 +7,10 @@ package bootconfig
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,6 +30,8 @@ const ClusterDNS = "10.0.0.10"
 type Machine struct {
 	// Hostname of the running system, and IP of its network card.
 	Hostname, IP string
+	// Type is the instance type.
+	Type string
 	// Server is the host name of the cluster's API server; empty if the connection itself shows another cluster.
 	Server string
 	// Now is the true time.
@@ -79,11 +84,24 @@ func failed(unit, format string, args ...any) error {
 	return &Failure{unit, fmt.Errorf(format, args...).Error()}
 }
 
-// Capacity of a machine: a Standard_D2s_v5 or an m6i.large, with a disk of 30 GiB.
-func Capacity() corev1.ResourceList {
+// cores by the end of AWS's types. Types of Azure have the number behind the letters of the family.
+var (
+	cores       = map[string]int64{"medium": 1, "large": 2, "xlarge": 4, "2xlarge": 8, "4xlarge": 16}
+	coresOfSize = regexp.MustCompile(`^Standard_[A-Z]+([0-9]+)`)
+)
+
+// Capacity of a machine of a type with 4 GiB for each core, such as Standard_D2s_v5 or m6i.large, and a disk of 30 GiB.
+func Capacity(kind string) corev1.ResourceList {
+	n := cores[kind[strings.LastIndex(kind, ".")+1:]]
+	if size := coresOfSize.FindStringSubmatch(kind); size != nil {
+		n, _ = strconv.ParseInt(size[1], 10, 64)
+	}
+	if n == 0 {
+		n = cores["large"]
+	}
 	return corev1.ResourceList{
-		corev1.ResourceCPU:              resource.MustParse("2"),
-		corev1.ResourceMemory:           resource.MustParse("8Gi"),
+		corev1.ResourceCPU:              *resource.NewQuantity(n, resource.DecimalSI),
+		corev1.ResourceMemory:           *resource.NewQuantity(n*4<<30, resource.BinarySI),
 		corev1.ResourceEphemeralStorage: resource.MustParse("30Gi"),
 		corev1.ResourcePods:             resource.MustParse("110"),
 	}

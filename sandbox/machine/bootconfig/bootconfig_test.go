@@ -132,7 +132,7 @@ func TestHealthyDisks(t *testing.T) {
 		}
 		want := Config{
 			NodeName: "pool000001", ExternalCloud: true, Address: "10.240.0.4", Labels: map[string]string{"agentpool": "pool", "tier": "gold"},
-			Capacity: Capacity(), Allocatable: c.Allocatable,
+			Capacity: Capacity(""), Allocatable: c.Allocatable,
 		}
 		if diff := cmp.Diff(want, c, cmp.AllowUnexported(Config{}), cmp.Comparer(func(a, b resource.Quantity) bool { return a.Cmp(b) == 0 })); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", profile, diff)

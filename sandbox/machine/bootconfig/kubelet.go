@@ -124,7 +124,7 @@ func (c *Config) node(server *options.KubeletServer, m Machine) error {
 	if ip := server.NodeIP; ip == "" || ip == m.IP || ip == "0.0.0.0" || ip == "::" {
 		c.Address = m.IP
 	}
-	c.Capacity = Capacity()
+	c.Capacity = Capacity(m.Type)
 	pods := int64(server.MaxPods)
 	if perCore := int64(server.PodsPerCore); perCore > 0 {
 		pods = min(pods, perCore*c.Capacity.Cpu().Value())

@@ -91,7 +91,8 @@ func (k *Kubelet) fillStatus(status *corev1.NodeStatus) {
 	status.Capacity, status.Allocatable = config.Capacity, config.Allocatable
 	address := config.Address
 	if config.Capacity == nil {
-		status.Capacity, status.Allocatable = bootconfig.Capacity(), bootconfig.Capacity()
+		all := bootconfig.Capacity(k.node.Labels[corev1.LabelInstanceTypeStable])
+		status.Capacity, status.Allocatable = all, all
 		address = k.node.IP
 	}
 	status.NodeInfo = k.node.Info
