@@ -257,7 +257,7 @@ func (d pods) createGeneralizePod(ctx context.Context, w *pass) error {
 	return d.createOrderPod(ctx, w, pod)
 }
 
-// addRootDisks tells a pod the disks of all machines that the pool may launch, so that it checks the initramfs for their drivers.
+// addRootDisks names the disks of all machines that the pool may launch, so that the pod checks the initramfs for their drivers.
 func (d pods) addRootDisks(ctx context.Context, w *pass, pod *corev1.Pod) error {
 	pool, err := d.preflight.cloudChecks.cloud.Pool(ctx, w.pool)
 	if err == nil && len(pool.RootDisks) > 0 {

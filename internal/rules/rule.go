@@ -95,8 +95,8 @@ type Rule struct {
 	Pattern string `json:"pattern,omitempty"`
 	// Check limits Refuse to files that fail a check. "disks" is for a boot parameter that names a disk which a clone may lack,
 	// and "entries" for an entry of a boot menu without its kernel or initramfs. "keys" is for an encrypted disk that only the
-	// donor's hardware unlocks, "modules" for a kernel or a module of DKMS with a module that the kernel of a clone lacks, "drivers"
-	// for an initramfs without a driver of a machine, and "fips" for a boot that fails the integrity test.
+	// donor's hardware unlocks. Of the kernel that a clone boots, "modules" is for lost modules, "drivers" for an initramfs without
+	// the driver of a machine, and "fips" for a failing integrity test.
 	Check string `json:"check,omitempty"`
 	// Handlers are names, with wildcards, of VM extension handlers that enrol the agent. The handlers run again on a
 	// returning donor if the rule finds something.

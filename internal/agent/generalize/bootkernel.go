@@ -104,7 +104,7 @@ func specifiedDefault(t *tree.Tree) *bootEntry {
 	return best
 }
 
-// isRescue reports whether a name is of dracut's rescue entry, which no boot chooses by itself.
+// isRescue reports whether a name is of dracut's rescue entry, which is no default.
 func isRescue(name string) bool { return strings.Contains(name, "0-rescue") }
 
 // unifiedDefault is the newest unified kernel image.

@@ -21,7 +21,7 @@ var rootDrivers = map[string][]string{
 	"hv_storvsc":   {"hv_storvsc", "hv_vmbus", "sd_mod"},
 }
 
-// driversOf are the disks that a clone may get if nobody says more: those of the cloud whose agent is on the disk, else all.
+// driversOf are the disks that a clone may get if the machines of the pool are unknown: those of the cloud whose agent is on the disk, else all.
 func driversOf(t *tree.Tree) []string {
 	switch {
 	case osID([]byte(text(t, "etc/os-release"))) == "amzn", len(filesOf(t, "etc/amazon/ssm/*.template", "etc/eks/*")) > 0:

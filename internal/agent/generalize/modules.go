@@ -155,7 +155,7 @@ func buildCommand(module, release string) string {
 	}
 }
 
-// excludes matches settings of a module of DKMS that is not for each kernel, or is not built by itself. Source: dkms(8).
+// excludes matches settings of a module of DKMS that is not for each kernel, or is only built on request. Source: dkms(8).
 var (
 	excludes    = regexp.MustCompile(`(?m)^\s*(?:BUILD_EXCLUSIVE_\w+|OBSOLETE_BY)=`)
 	autoinstall = regexp.MustCompile(`(?mi)^\s*AUTOINSTALL=["']?y`)

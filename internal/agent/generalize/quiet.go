@@ -24,8 +24,8 @@ const (
 	masked    = "/dev/null"
 )
 
-// The masks end by themselves: with captures that stopped, nodes would stay unpatched for good. The age of an image is that of its
-// manifest. %s are units.
+// The masks end: if captures stop, nodes would otherwise stay unpatched for good. The age of an image is that of its manifest. %s are
+// units.
 const (
 	unmaskService = "etc/systemd/system/kamino-unmask.service"
 	unmaskTimer   = "etc/systemd/system/kamino-unmask.timer"
