@@ -16,7 +16,7 @@ var nvmeSize = regexp.MustCompile(`_v(?:[6-9]|[1-9][0-9])$`)
 func RootDisks(types ...string) (drivers []string) {
 	for _, machine := range types {
 		family, size, isEC2 := strings.Cut(machine, ".")
-		driver := ""
+		var driver string
 		switch {
 		case isEC2 && slices.Contains(xenFamilies, family) && !strings.HasPrefix(size, "metal"):
 			driver = "xen_blkfront"

@@ -41,28 +41,14 @@ func missingDrivers(t *tree.Tree, p string, wanted []string) string {
 	if boot.release == "" || path.Base(p) != boot.release || len(boot.initramfs) == 0 {
 		return ""
 	}
-	own := modulesOf(t, boot.release)
-	loaded, others := map[string]bool{}, ""
-	for _, file := range boot.initramfs {
-		names, whole := initramfsOf(t, file)
-		if !whole {
-			return ""
-		}
-		for _, name := range names {
-			module := moduleName(name)
-			if _, below, found := strings.Cut(name, "/lib/modules/"); found && module != "" {
-				release, _, _ := strings.Cut(below, "/")
-				loaded[module] = loaded[module] || release == boot.release
-				if release != boot.release {
-					others = release
-				}
-			}
-		}
+	loaded, others, whole := loadedModules(t, &boot)
+	if !whole {
+		return ""
 	}
 	if others != "" && !slices.Contains(slices.Collect(maps.Values(loaded)), true) {
 		return fmt.Sprintf("starts with the initramfs /%s, which has the modules of another kernel (%s). Run %s", boot.initramfs[0], others, rebuildCommand(t, boot.release))
 	}
-	known := len(wanted) > 0
+	own, known := modulesOf(t, boot.release), len(wanted) > 0
 	if !known {
 		wanted = driversOf(t)
 	}
@@ -76,6 +62,31 @@ func missingDrivers(t *tree.Tree, p string, wanted []string) string {
 		}
 	}
 	return ""
+}
+
+// loadedModules are the modules in the initramfs of a kernel, and whether they are of that kernel. others is the release of another
+// kernel with modules there. whole is false if the initramfs cannot be read.
+func loadedModules(t *tree.Tree, boot *bootKernel) (loaded map[string]bool, others string, whole bool) {
+	loaded = map[string]bool{}
+	for _, file := range boot.initramfs {
+		names, whole := initramfsOf(t, file)
+		if !whole {
+			return nil, "", false
+		}
+		for _, name := range names {
+			module := moduleName(name)
+			_, below, found := strings.Cut(name, "/lib/modules/")
+			if !found || module == "" {
+				continue
+			}
+			release, _, _ := strings.Cut(below, "/")
+			loaded[module] = loaded[module] || release == boot.release
+			if release != boot.release {
+				others = release
+			}
+		}
+	}
+	return loaded, others, true
 }
 
 // rebuildCommand builds the initramfs of a kernel for all hardware.

@@ -46,22 +46,29 @@ func lostModules(t *tree.Tree, p string) string {
 		return fmt.Sprintf("has modules, and the kernel %s, which a clone boots, has none in /%s/%s. Install its package again", boot.release, modulesDir, boot.release)
 	}
 	for _, name := range slices.Sorted(maps.Keys(others)) {
-		other, mine := others[name], own[name]
-		if other == builtin || mine == builtin || mine != "" && isOfKernel(other) {
-			continue
+		if why := whyLost(t, name, others[name], own[name], boot.release); why != "" {
+			return why
 		}
-		was, err := readModule(t, other)
-		if err != nil || was.InTree {
-			continue
-		}
-		if mine == "" {
-			return fmt.Sprintf("has the module %s (/%s), which does not come with a kernel, and the kernel %s, which a clone boots, lacks it. Run %s, and reboot",
-				name, other, boot.release, buildCommand(other, boot.release))
-		}
-		if is, err := readModule(t, mine); err == nil && was.Signed && !is.Signed {
-			return fmt.Sprintf("has the signed module %s, and that of the kernel %s, which a clone boots, has no signature, so Secure Boot does not load it. "+
-				"Sign it as before, or run %s", name, boot.release, buildCommand(mine, boot.release))
-		}
+	}
+	return ""
+}
+
+// whyLost compares a module of another kernel with that of the kernel that a clone boots, by their paths.
+func whyLost(t *tree.Tree, name, other, mine, release string) string {
+	if other == builtin || mine == builtin || mine != "" && isOfKernel(other) {
+		return ""
+	}
+	was, err := readModule(t, other)
+	if err != nil || was.InTree {
+		return ""
+	}
+	if mine == "" {
+		return fmt.Sprintf("has the module %s (/%s), which does not come with a kernel, and the kernel %s, which a clone boots, lacks it. Run %s, and reboot",
+			name, other, release, buildCommand(other, release))
+	}
+	if is, err := readModule(t, mine); err == nil && was.Signed && !is.Signed {
+		return fmt.Sprintf("has the signed module %s, and that of the kernel %s, which a clone boots, has no signature, so Secure Boot does not load it. "+
+			"Sign it as before, or run %s", name, release, buildCommand(mine, release))
 	}
 	return ""
 }
@@ -192,7 +199,7 @@ func isSuperseded(t *tree.Tree, p string) bool {
 // unsigned names a module from outside the kernel of a clone that this kernel does not load, because it wants signatures.
 func unsigned(t *tree.Tree, boot *bootKernel, own map[string]string) string {
 	variable := text(t, secureBoot)
-	if !(strings.HasSuffix(variable, "\x01") && len(variable) == 5) && !onlySigned.MatchString(boot.options) {
+	if isOn := len(variable) == 5 && variable[4] == 1; !isOn && !onlySigned.MatchString(boot.options) {
 		return ""
 	}
 	for _, name := range slices.Sorted(maps.Keys(own)) {
