@@ -46,7 +46,8 @@ func missingDrivers(t *tree.Tree, p string, wanted []string) string {
 		return ""
 	}
 	if others != "" && !slices.Contains(slices.Collect(maps.Values(loaded)), true) {
-		return fmt.Sprintf("starts with the initramfs /%s, which has the modules of another kernel (%s). Run %s", boot.initramfs[0], others, rebuildCommand(t, boot.release))
+		return fmt.Sprintf("starts with the initramfs /%s, which has the modules of another kernel (%s). Run %s",
+			boot.initramfs[0], others, rebuildCommand(t, boot.release))
 	}
 	own, known := modulesOf(t, boot.release), len(wanted) > 0
 	if !known {
@@ -56,8 +57,9 @@ func missingDrivers(t *tree.Tree, p string, wanted []string) string {
 		for _, driver := range rootDrivers[disk] {
 			has := own[driver] != "" || known && driver == disk
 			if has && own[driver] != builtin && !loaded[driver] {
-				return fmt.Sprintf("starts with the initramfs /%s, which was built for other hardware and lacks the driver %s: a clone on a machine with disks of %s stops before its root. "+
-					"Build it for all hardware: %s", boot.initramfs[len(boot.initramfs)-1], driver, disk, rebuildCommand(t, boot.release))
+				return fmt.Sprintf("starts with the initramfs /%s, which was built for other hardware and lacks the driver %s: "+
+					"a clone on a machine with disks of %s stops before its root. Build it for all hardware: %s",
+					boot.initramfs[len(boot.initramfs)-1], driver, disk, rebuildCommand(t, boot.release))
 			}
 		}
 	}
@@ -130,17 +132,19 @@ func fipsFault(t *tree.Tree, p string) string {
 	}
 	isUnified := slices.ContainsFunc(boot.initramfs, func(file string) bool { return path.Ext(file) == ".efi" })
 	if _, _, err := t.Resolve("boot/.vmlinuz-" + boot.release + ".hmac"); err != nil && !isUnified {
-		return fmt.Sprintf("boots with fips=1, and the checksum of its kernel, /boot/.vmlinuz-%s.hmac, does not exist. Install the package of the kernel again", boot.release)
+		return fmt.Sprintf("boots with fips=1, and the checksum of its kernel, /boot/.vmlinuz-%s.hmac, does not exist. "+
+			"Install the package of the kernel again", boot.release)
 	}
 	named := fipsBoot.FindStringSubmatch(boot.options)
 	for _, dev := range devices("etc/fstab", []byte(text(t, "etc/fstab"))) {
 		switch {
 		case dev.point != "/boot":
 		case named == nil:
-			return fmt.Sprintf("boots with fips=1 and without boot=, and /boot is a file system of its own. Add boot=%s to the kernel command line: grubby --update-kernel=ALL --args=boot=%s",
-				dev.spec, dev.spec)
+			return fmt.Sprintf("boots with fips=1 and without boot=, and /boot is a file system of its own. "+
+				"Add boot=%s to the kernel command line: grubby --update-kernel=ALL --args=boot=%[1]s", dev.spec)
 		case strings.HasPrefix(named[1], "UUID=") && strings.HasPrefix(dev.spec, "UUID=") && !strings.EqualFold(named[1], dev.spec):
-			return fmt.Sprintf("boots with fips=1 and boot=%s, and /boot is %s. Set the right one: grubby --update-kernel=ALL --args=boot=%s", named[1], dev.spec, dev.spec)
+			return fmt.Sprintf("boots with fips=1 and boot=%s, and /boot is %s. Set the right one: grubby --update-kernel=ALL --args=boot=%[2]s",
+				named[1], dev.spec)
 		}
 	}
 	return ""

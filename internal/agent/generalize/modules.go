@@ -43,7 +43,7 @@ func lostModules(t *tree.Tree, p string) string {
 		return ""
 	}
 	if len(own) == 0 {
-		return fmt.Sprintf("has modules, and the kernel %s, which a clone boots, has none in /%s/%s. Install its package again", boot.release, modulesDir, boot.release)
+		return fmt.Sprintf("has modules, and the kernel %s, which a clone boots, has none in /%s/%[1]s. Install its package again", boot.release, modulesDir)
 	}
 	for _, name := range slices.Sorted(maps.Keys(others)) {
 		if why := whyLost(t, name, others[name], own[name], boot.release); why != "" {

@@ -49,7 +49,9 @@ ExecStart=/bin/sh -c 'cd /etc/systemd/system || exit 1; \
 
 // quietContent is the content of a path of a quiet image; empty for a link.
 func (m *Manifest) quietContent(p string) string {
-	return map[string]string{quietAPT: quietText, unmaskTimer: unmaskTimerText, unmaskService: fmt.Sprintf(unmaskServiceText, strings.Join(m.unmasks, " "))}[p]
+	return map[string]string{
+		quietAPT: quietText, unmaskTimer: unmaskTimerText, unmaskService: fmt.Sprintf(unmaskServiceText, strings.Join(m.unmasks, " ")),
+	}[p]
 }
 
 // quietLink is the target of a link of a quiet image.

@@ -21,7 +21,8 @@ var ofDevices = []string{
 func abilities(n *corev1.Node) map[string]int64 {
 	found := map[string]int64{}
 	for name, quantity := range n.Status.Allocatable {
-		if domain, _, isExtended := strings.Cut(string(name), "/"); isExtended && !strings.HasSuffix(domain, "kubernetes.io") && quantity.Cmp(resource.Quantity{}) > 0 {
+		domain, _, isExtended := strings.Cut(string(name), "/")
+		if isExtended && !strings.HasSuffix(domain, "kubernetes.io") && quantity.Cmp(resource.Quantity{}) > 0 {
 			found["resource "+string(name)] = quantity.Value()
 		}
 	}
@@ -43,7 +44,8 @@ func lost(before map[string]int64, n *corev1.Node) string {
 	now := abilities(n)
 	for _, name := range slices.Sorted(maps.Keys(before)) {
 		if had := before[name]; now[name] < had {
-			return fmt.Sprintf("the node had %d of %s before the patch, and has %d since the reboot: its driver is lost, or does not fit the new kernel", had, name, now[name])
+			return fmt.Sprintf("the node had %d of %s before the patch, and has %d since the reboot: its driver is lost, or does not fit the new kernel",
+				had, name, now[name])
 		}
 	}
 	return ""
