@@ -83,7 +83,8 @@ func (r *run) runner(root disk.Root) (*generalize.Runner, error) {
 
 func (r *run) runnerWith(profile *rules.Profile) *generalize.Runner {
 	return &generalize.Runner{
-		Profile: profile.RequireDisks(r.rootDisks), Tool: build.Read().Version, Allow: r.allow, Now: r.e.Now, UnknownFiles: v1alpha1.UnknownFiles(r.unknownFiles), Quiet: r.quiet,
+		Profile: profile.RequireDisks(r.rootDisks), Tool: build.Read().Version, Allow: r.allow, Now: r.e.Now,
+		UnknownFiles: v1alpha1.UnknownFiles(r.unknownFiles), Quiet: r.quiet,
 	}
 }
 

@@ -44,7 +44,15 @@ ExecStart=/bin/sh -c 'cd /etc/systemd/system || exit 1; \
   for u in %[1]s; do [ "$$(systemctl is-enabled $$u 2>/dev/null)" != enabled ] || systemctl start --no-block $$u; done; \
   systemctl disable --now --no-block kamino-unmask.timer'
 `
-	unmaskTimerText = "# Written by Kamino: pioneer.quietNodes.\n[Timer]\nOnBootSec=15min\nOnCalendar=hourly\nRandomizedDelaySec=30min\n\n[Install]\nWantedBy=timers.target\n"
+	unmaskTimerText = `# Written by Kamino: pioneer.quietNodes.
+[Timer]
+OnBootSec=15min
+OnCalendar=hourly
+RandomizedDelaySec=30min
+
+[Install]
+WantedBy=timers.target
+`
 )
 
 // quietContent is the content of a path of a quiet image; empty for a link.
