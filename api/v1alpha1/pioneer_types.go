@@ -139,4 +139,6 @@ type PatchRecord struct {
 	Method    OrderMethod  `json:"method,omitempty"`
 	OrderedAt metav1.Time  `json:"orderedAt,omitzero"`
 	Boot      string       `json:"boot,omitempty"`
+	// Abilities are what the node offered by its drivers before the patch, with their numbers.
+	Abilities map[string]int64 `json:"abilities,omitempty"`
 }

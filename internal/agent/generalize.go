@@ -27,6 +27,7 @@ type run struct {
 	rules              disk.Rules
 	allow              []string
 	quiet              bool
+	rootDisks          []string
 }
 
 // bind adds the flags. The flags that only a capture sets are hidden.
@@ -41,6 +42,7 @@ func (r *run) bind(cmd *cobra.Command) {
 	flags.StringVar(&r.unknownFiles, "unknown-files", string(v1alpha1.UnknownFilesAllow),
 		"action for files that no package, no image and no base system installed: Allow or Refuse")
 	flags.BoolVar(&r.quiet, "quiet-nodes", false, "mask other tools that install patches")
+	flags.StringSliceVar(&r.rootDisks, "root-disks", nil, "drivers of the root disks of the machines that may boot a copy, such as nvme,xen_blkfront")
 	hide(flags, "rules-digest", "quiet-nodes")
 	completeProfiles(cmd)
 }
@@ -73,12 +75,16 @@ func (r *run) check(compares bool) error {
 // runner reads the rules for the disk.
 func (r *run) runner(root disk.Root) (*generalize.Runner, error) {
 	profile, err := r.rules.LoadFor(root)
-	return r.runnerWith(profile), err
+	if err != nil {
+		return nil, err
+	}
+	return r.runnerWith(profile), nil
 }
 
 func (r *run) runnerWith(profile *rules.Profile) *generalize.Runner {
 	return &generalize.Runner{
-		Profile: profile, Tool: build.Read().Version, Allow: r.allow, Now: r.e.Now, UnknownFiles: v1alpha1.UnknownFiles(r.unknownFiles), Quiet: r.quiet,
+		Profile: profile.RequireDisks(r.rootDisks), Tool: build.Read().Version, Allow: r.allow, Now: r.e.Now,
+		UnknownFiles: v1alpha1.UnknownFiles(r.unknownFiles), Quiet: r.quiet,
 	}
 }
 

@@ -38,6 +38,9 @@ func (d pods) createInspectionPod(ctx context.Context, w *pass) error {
 		return err
 	}
 	pod := inspectionPod(w.p, d.podNamespace, d.image.of(w.p))
+	if err := d.addRootDisks(ctx, w, pod); err != nil {
+		return err
+	}
 	if w.p.Spec.Settings.Generalize.UnknownFiles.Compares() {
 		if err := d.compare(ctx, w, &pod.Spec); err != nil {
 			return err
@@ -244,10 +247,23 @@ func (d pods) createGeneralizePod(ctx context.Context, w *pass) error {
 		return err
 	}
 	namespace, image := podNamespaceOf(w, d.podNamespace), d.image.of(w.p)
+	pod := generalizePod(w.p, w.record, namespace, image)
 	if w.facts.Copy.Wanted {
-		return d.createOrderPod(ctx, w, copyPod(w, namespace, image))
+		pod = copyPod(w, namespace, image)
 	}
-	return d.createOrderPod(ctx, w, generalizePod(w.p, w.record, namespace, image))
+	if err := d.addRootDisks(ctx, w, pod); err != nil {
+		return err
+	}
+	return d.createOrderPod(ctx, w, pod)
+}
+
+// addRootDisks names the disks of all machines that the pool may launch, so that the pod checks the initramfs for their drivers.
+func (d pods) addRootDisks(ctx context.Context, w *pass, pod *corev1.Pod) error {
+	pool, err := d.preflight.cloudChecks.cloud.Pool(ctx, w.pool)
+	if err == nil && len(pool.RootDisks) > 0 {
+		pod.Spec.Containers[0].Args = append(pod.Spec.Containers[0].Args, "--root-disks", strings.Join(pool.RootDisks, ","))
+	}
+	return err
 }
 
 // createOrderPod creates the pod of the recorded NodeOrder, and records its UID.

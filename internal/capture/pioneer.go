@@ -272,8 +272,9 @@ func patchTroubleMessage(w *pass, r *nodepatch.Record) string {
 			n, limits.OutOfService.ReadyTimeout.Duration, r.Level)
 	case patchplan.SoakFailed:
 		return fmt.Sprintf(
-			"the patched node %s was not healthy in service for %s without a break. Check the node and its DaemonSets; patch level %s is not used",
-			n, w.p.Spec.Pioneer.Defaulted().Soak.Duration, r.Level)
+			"the patched node %s was not healthy in service for %s without a break: %s. "+
+				"Check the node, its drivers and its DaemonSets; patch level %s is not used",
+			n, w.p.Spec.Pioneer.Defaulted().Soak.Duration, orNothing(r.Problem), r.Level)
 	default:
 		return fmt.Sprintf("the patch of node %s ended without a result (%s). Capture another node, or %s", n, r.Failure, retry)
 	}

@@ -52,6 +52,8 @@ type Pool struct {
 	RootDiskGB int32 `json:"rootDiskGB,omitempty"`
 	// InstanceType is the type of a workshop as the recipe has it, in the words of the cloud; empty if unknown.
 	InstanceType string `json:"-"`
+	// RootDisks are the drivers of the root disks of all machines that the recipe may launch; nil if unknown.
+	RootDisks []string `json:"-"`
 	// Traits are properties that an image of the pool must share, in the words of its ImageProvider, for example "generation":
 	// "V2".
 	Traits map[string]string `json:"traits,omitempty"`

@@ -35,3 +35,15 @@ func alsoAt(paths []string, places map[string][]string) []string {
 	}
 	return all
 }
+
+// RequireDisks returns the profile for the machines of a pool, by the drivers of their root disks. Without disks they are unknown.
+func (p *Profile) RequireDisks(disks []string) *Profile {
+	of := *p
+	of.Rules = slices.Clone(p.Rules)
+	for i := range of.Rules {
+		if of.Rules[i].Check == CheckDrivers {
+			of.Rules[i].Drivers = disks
+		}
+	}
+	return &of
+}

@@ -49,7 +49,13 @@ const (
 	CheckDisks   = "disks"
 	CheckEntries = "entries"
 	CheckKeys    = "keys"
+	CheckModules = "modules"
+	CheckDrivers = "drivers"
+	CheckFIPS    = "fips"
 )
+
+// checks are the checks of Refuse.
+var checks = []string{CheckDisks, CheckEntries, CheckKeys, CheckModules, CheckDrivers, CheckFIPS}
 
 // Store is a kind of container store.
 type Store string
@@ -89,7 +95,8 @@ type Rule struct {
 	Pattern string `json:"pattern,omitempty"`
 	// Check limits Refuse to files that fail a check. "disks" is for a boot parameter that names a disk which a clone may lack,
 	// and "entries" for an entry of a boot menu without its kernel or initramfs. "keys" is for an encrypted disk that only the
-	// donor's hardware unlocks.
+	// donor's hardware unlocks. Of the kernel that a clone boots, "modules" is for lost modules, "drivers" for an initramfs without
+	// the driver of a machine, and "fips" for a failing integrity test.
 	Check string `json:"check,omitempty"`
 	// Handlers are names, with wildcards, of VM extension handlers that enrol the agent. The handlers run again on a
 	// returning donor if the rule finds something.
@@ -125,6 +132,8 @@ type Rule struct {
 	Reason string `json:"reason"`
 	Source string `json:"source"`
 
+	// Drivers are for the check "drivers": of the disks of each machine that a clone may get, as far as known.
+	Drivers []string `json:"-"`
 	// Matcher is Pattern, compiled; nil without a pattern. Content and Perm are of the file to install.
 	Matcher *regexp.Regexp `json:"-"`
 	Content []byte         `json:"-"`
@@ -231,7 +240,7 @@ func (r *Rule) checkFields() error {
 		{(r.Store != "") == r.Action.Is(Forget), "store is for forget, and needed there"},
 		{len(r.Handlers) == 0 || removes, "handlers is for delete and regenerate"},
 		{r.Pattern == "" || r.Action.Is(Edit, Refuse), "pattern is for edit and refuse"},
-		{r.isCheckKnown(), "check is for refuse, and may be \"disks\", \"entries\" or \"keys\""},
+		{r.isCheckKnown(), fmt.Sprintf("check is for refuse, and may be one of %q", checks)},
 		{r.Names == "" || r.Names == "swap" && r.Action.Is(Delete), "names is for delete, and may be \"swap\""},
 		{(len(r.By) > 0) == r.Action.Is(Regenerate), "by is for regenerate, and needed there"},
 		{(r.File+r.Link != "") == r.Action.Is(Install), "file or link is for install, and needed there"},
@@ -253,7 +262,7 @@ func (r *Rule) checkFields() error {
 
 // isCheckKnown reports whether a check belongs to the action, and exists.
 func (r *Rule) isCheckKnown() bool {
-	return r.Check == "" || r.Action.Is(Refuse) && slices.Contains([]string{CheckDisks, CheckEntries, CheckKeys}, r.Check)
+	return r.Check == "" || r.Action.Is(Refuse) && slices.Contains(checks, r.Check)
 }
 
 // checkTargets requires fixed paths for writing actions, and a way around needed files.

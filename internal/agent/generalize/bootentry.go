@@ -210,13 +210,16 @@ func defaultEntry(entries []bootEntry, chosen string) bootEntry {
 	return entries[0]
 }
 
-// hasBootFile reports whether a file of a boot menu exists, or cannot be known. The boot loader reads a file system that is
-// mounted at the root or for booting, and can see a subvolume or dataset by its own name.
+// hasBootFile reports whether a file of a boot menu exists, or cannot be known.
 func hasBootFile(t *tree.Tree, file string) bool {
 	file = grubDevice.ReplaceAllString(strings.Trim(file, `"'`), "")
-	if file == "" || strings.ContainsAny(file, "$(") {
-		return true
-	}
+	return file == "" || strings.ContainsAny(file, "$(") || bootFile(t, file) != ""
+}
+
+// bootFile returns the path of a file of a boot menu; empty if there is none. The boot loader reads a file system that is mounted at
+// the root or for booting, and can see a subvolume or dataset by its own name.
+func bootFile(t *tree.Tree, file string) string {
+	file = grubDevice.ReplaceAllString(strings.Trim(file, `"'`), "")
 	names := []string{file}
 	for _, mark := range []string{"/boot/", "@/"} {
 		if i := strings.Index(file, mark); i >= 0 {
@@ -229,10 +232,10 @@ func hasBootFile(t *tree.Tree, file string) bool {
 	for _, name := range names {
 		for _, dir := range []string{"", "boot", "boot/efi", "efi", "boot/extlinux", "boot/syslinux"} {
 			p := tree.Rel(path.Join("/", dir, name))
-			if _, info, err := t.Resolve(p); err == nil && info.Mode().IsRegular() && info.Size() > 0 {
-				return true
+			if real, info, err := t.Resolve(p); err == nil && info.Mode().IsRegular() && info.Size() > 0 {
+				return real
 			}
 		}
 	}
-	return false
+	return ""
 }

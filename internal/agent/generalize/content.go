@@ -15,6 +15,14 @@ func whyContained(r *rules.Rule, t *tree.Tree, p string) string {
 	if r.Action != rules.Refuse || r.Matcher == nil && r.Check == "" {
 		return is
 	}
+	switch r.Check {
+	case rules.CheckModules:
+		return lostModules(t, p)
+	case rules.CheckDrivers:
+		return missingDrivers(t, p, r.Drivers)
+	case rules.CheckFIPS:
+		return fipsFault(t, p)
+	}
 	content, found, err := files{tree: t}.read(p)
 	if err != nil || !found {
 		return ""

@@ -74,6 +74,8 @@ type Manifest struct {
 	Exempt []rules.Exemption `json:"exempt,omitempty"`
 	// literals are the donor's values in plain text, which the manifest must not keep.
 	literals []scan.Literal
+	// unmasks are the units whose masks end.
+	unmasks []string
 
 	// Scan is the result of the rule-independent search for secrets and identities. A manifest without Scan is
 	// incomplete.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 
 	"github.com/kamino-dev/kamino/internal/agent/tree"
 )
@@ -23,21 +24,91 @@ const (
 	masked    = "/dev/null"
 )
 
-// quietPaths are the paths that a quiet image gets: masks of the system's units, and the setting of apt. A unit of the user
-// and an existing mask stay as they are.
-func (r *Runner) quietPaths(t *tree.Tree) (paths []string, _ error) {
-	if !r.Quiet {
-		return nil, nil
+// The masks end: if captures stop, nodes would otherwise stay unpatched for good. The age of an image is that of its manifest. %s are
+// units.
+const (
+	unmaskService = "etc/systemd/system/kamino-unmask.service"
+	unmaskTimer   = "etc/systemd/system/kamino-unmask.timer"
+	unmaskWanted  = "etc/systemd/system/timers.target.wants/kamino-unmask.timer"
+
+	unmaskServiceText = `# Written by Kamino: pioneer.quietNodes.
+[Unit]
+Description=Unmask the tools that install patches, because the image of this node is older than 14 days
+
+[Service]
+Type=oneshot
+ExecCondition=/bin/sh -c '[ ! -f /var/lib/kamino/generalize.json ] || [ -n "$$(find /var/lib/kamino/generalize.json -mmin +20160)" ]'
+ExecStart=/bin/sh -c 'cd /etc/systemd/system || exit 1; \
+  for u in %[1]s; do [ "$$(readlink $$u)" != /dev/null ] || rm -f $$u; done; \
+  rm -f /etc/apt/apt.conf.d/99kamino-quiet; systemctl daemon-reload; \
+  for u in %[1]s; do [ "$$(systemctl is-enabled $$u 2>/dev/null)" != enabled ] || systemctl start --no-block $$u; done; \
+  systemctl disable --now --no-block kamino-unmask.timer'
+`
+	unmaskTimerText = `# Written by Kamino: pioneer.quietNodes.
+[Timer]
+OnBootSec=15min
+OnCalendar=hourly
+RandomizedDelaySec=30min
+
+[Install]
+WantedBy=timers.target
+`
+)
+
+// quietContent is the content of a path of a quiet image; empty for a link.
+func (m *Manifest) quietContent(p string) string {
+	return map[string]string{
+		quietAPT: quietText, unmaskTimer: unmaskTimerText, unmaskService: fmt.Sprintf(unmaskServiceText, strings.Join(m.unmasks, " ")),
+	}[p]
+}
+
+// quietLink is the target of a link of a quiet image.
+func quietLink(p string) string {
+	if p == unmaskWanted {
+		return "/" + unmaskTimer
 	}
+	return masked
+}
+
+// quietPaths are the paths that a quiet image gets: masks of the system's units, the setting of apt, and a timer that ends both. A unit
+// of the user and an existing mask stay as they are. unmasks are the units whose masks end: those of an earlier image, too.
+func (r *Runner) quietPaths(t *tree.Tree) (paths, unmasks []string, err error) {
+	if paths, unmasks, err = r.masks(t); err != nil || !r.Quiet {
+		return nil, nil, err
+	}
+	wasQuiet, err := hasPath(t, quietAPT)
+	if err != nil || len(paths) == 0 && !wasQuiet {
+		return paths, unmasks, err
+	}
+	if wasQuiet {
+		unmasks = quietUnits
+	}
+	for _, p := range []string{unmaskService, unmaskTimer, unmaskWanted} {
+		isTaken, err := hasPath(t, p)
+		if err != nil {
+			return nil, nil, err
+		}
+		if !isTaken {
+			paths = append(paths, "/"+p)
+		}
+	}
+	return paths, unmasks, nil
+}
+
+// masks are the masks and the setting of apt. unmasks are all units without an own mask of the user.
+func (r *Runner) masks(t *tree.Tree) (paths, unmasks []string, _ error) {
 	for _, unit := range quietUnits {
 		mask := "/etc/systemd/system/" + unit
 		isTaken, err := hasPath(t, tree.Rel(mask))
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		isInstalled, err := hasPath(t, "usr/lib/systemd/system/"+unit, "lib/systemd/system/"+unit)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
+		}
+		if !isTaken {
+			unmasks = append(unmasks, unit)
 		}
 		if isInstalled && !isTaken {
 			paths = append(paths, mask)
@@ -45,13 +116,13 @@ func (r *Runner) quietPaths(t *tree.Tree) (paths []string, _ error) {
 	}
 	hasAPT, err := hasPath(t, "etc/apt/apt.conf.d")
 	if err != nil || !hasAPT {
-		return paths, err
+		return paths, unmasks, err
 	}
 	isTaken, err := hasPath(t, quietAPT)
 	if err == nil && !isTaken {
 		paths = append(paths, "/"+quietAPT)
 	}
-	return paths, err
+	return paths, unmasks, err
 }
 
 // RefuseQuiet returns a *Refused if a returning machine would keep the masks of a quiet image. The first boot knows the machine
@@ -83,10 +154,11 @@ func (r *Runner) quieten(t *tree.Tree, m *Manifest) {
 		return
 	}
 	for _, p := range m.Quiet {
-		if p = tree.Rel(p); p == quietAPT {
-			_ = t.Replace(p, []byte(quietText), 0o644)
+		p = tree.Rel(p)
+		if content := m.quietContent(p); content != "" {
+			_ = t.Replace(p, []byte(content), 0o644)
 		} else {
-			_ = t.Link(masked, p)
+			_ = t.Link(quietLink(p), p)
 		}
 	}
 }
@@ -94,12 +166,13 @@ func (r *Runner) quieten(t *tree.Tree, m *Manifest) {
 // whyNotQuiet returns the fault of a quiet image; empty if correct.
 func whyNotQuiet(t *tree.Tree, m *Manifest) string {
 	for _, p := range m.Quiet {
-		if p = tree.Rel(p); p == quietAPT {
-			if text, err := t.Read(p); err != nil || string(text) != quietText {
-				return fmt.Sprintf("/%s does not switch apt's periodic work off", p)
+		p = tree.Rel(p)
+		if content := m.quietContent(p); content != "" {
+			if text, err := t.Read(p); err != nil || string(text) != content {
+				return fmt.Sprintf("/%s has not the content that keeps other tools from patching, and lets them patch after 14 days", p)
 			}
-		} else if target, err := t.Readlink(p); err != nil || target != masked {
-			return fmt.Sprintf("/%s is not a link to %s", p, masked)
+		} else if target, err := t.Readlink(p); err != nil || target != quietLink(p) {
+			return fmt.Sprintf("/%s is not a link to %s", p, quietLink(p))
 		}
 	}
 	return ""

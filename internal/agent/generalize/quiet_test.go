@@ -49,7 +49,7 @@ func TestQuietNodes(t *testing.T) {
 	must(t, err)
 	want := []string{
 		"/etc/systemd/system/apt-daily.timer", "/etc/systemd/system/apt-daily-upgrade.timer", "/etc/systemd/system/unattended-upgrades.service",
-		"/" + quietAPT,
+		"/" + quietAPT, "/" + unmaskService, "/" + unmaskTimer, "/" + unmaskWanted,
 	}
 	if diff := cmp.Diff(want, m.Quiet); diff != "" {
 		t.Errorf("the manifest (-want +got):\n%s", diff)
@@ -60,7 +60,7 @@ func TestQuietNodes(t *testing.T) {
 			t.Errorf("%s leads to %q (%v), want a mask", p, target, err)
 		}
 	}
-	if readFile(t, dir, quietAPT) != quietText || len(image) != len(before)+4 {
+	if readFile(t, dir, quietAPT) != quietText || len(image) != len(before)+7 {
 		t.Errorf("in the image are %v", image)
 	}
 	clone := t.TempDir()
@@ -92,7 +92,7 @@ func TestQuietNodesAfterAFailure(t *testing.T) {
 	before := settingsOf(t, dir)
 	r := runner(load(t, v1alpha1.ProfileStatic))
 	r.Quiet, r.Returning, r.DryRun = true, MachineKey(open(t, dir)), true
-	if m, _ := run(t, dir, r); m == nil || len(m.Quiet) != 4 || cmp.Diff(before, settingsOf(t, dir)) != "" {
+	if m, _ := run(t, dir, r); m == nil || len(m.Quiet) != 7 || cmp.Diff(before, settingsOf(t, dir)) != "" {
 		t.Errorf("a dry run: %+v", m)
 	}
 	r.DryRun = false

@@ -299,7 +299,7 @@ func (r *Runner) Run(ctx context.Context, t *tree.Tree) (*Manifest, error) {
 	if err := m.inherit(t, before); err != nil {
 		return nil, NewRefused(err.Error())
 	}
-	if m.Quiet, err = r.quietPaths(t); err == nil {
+	if m.Quiet, m.unmasks, err = r.quietPaths(t); err == nil {
 		err = r.keepForDonor(t, m)
 	}
 	if err != nil {

@@ -12,21 +12,34 @@ import (
 // afterCPIO searches the compressed archive after uncompressed cpio archives, as in an initramfs with microcode. The
 // uncompressed archives are searched as plain content.
 func (d *decoder) afterCPIO(file io.ReaderAt, size int64, s *streamSearch) {
-	at := int64(0)
+	at, ended := walkCPIO(file, size, func(name string, at, length int64) {
+		if entry := path.Clean("/" + name); slices.Contains(nameFiles, entry) {
+			content := headAt(file, at, int(min(length, nested)))
+			d.search(part{how: "cpio", name: entry, isEntry: true, whole: content}, s, bytes.NewReader(content))
+		}
+	})
+	if ended {
+		d.unpack(headAt(file, at, cpioHeader), size-at, io.NewSectionReader(file, at, size-at), s)
+	}
+}
+
+// walkCPIO calls visit for the files of the uncompressed cpio archives at the beginning of a file, and returns the place after
+// the archives. ended is false for an archive without its end.
+func walkCPIO(file io.ReaderAt, size int64, visit func(name string, at, length int64)) (at int64, ended bool) {
 	for range maxArchives {
+		if packed(headAt(file, at, cpioHeader)) != "cpio" {
+			return at, true
+		}
 		for entries := 0; ; entries++ {
-			head := headAt(file, at, cpioHeader)
-			length, name, ok := cpioLengths(head)
+			length, nameLength, ok := cpioLengths(headAt(file, at, cpioHeader))
 			if !ok || entries == maxEntries {
-				return
+				return at, false
 			}
-			if entry := path.Clean("/" + string(bytes.TrimRight(headAt(file, at+cpioHeader, int(min(name, maxName))), "\x00"))); slices.Contains(nameFiles, entry) {
-				content := headAt(file, padded(at+cpioHeader+name), int(min(length, nested)))
-				d.search(part{how: "cpio", name: entry, isEntry: true, whole: content}, s, bytes.NewReader(content))
-			}
-			last := string(bytesAt(file, at+cpioHeader, len(cpioTrailer))) == cpioTrailer
-			at = padded(padded(at+cpioHeader+name) + length)
-			if last {
+			name := string(bytes.TrimRight(headAt(file, at+cpioHeader, int(min(nameLength, maxName))), "\x00"))
+			begin := padded(at + cpioHeader + nameLength)
+			visit(name, begin, length)
+			at = padded(begin + length)
+			if name == cpioTrailer {
 				break
 			}
 		}
@@ -37,11 +50,8 @@ func (d *decoder) afterCPIO(file io.ReaderAt, size int64, s *streamSearch) {
 				break
 			}
 		}
-		if head := headAt(file, at, cpioHeader); packed(head) != "cpio" {
-			d.unpack(head, size-at, io.NewSectionReader(file, at, size-at), s)
-			return
-		}
 	}
+	return at, false
 }
 
 // eachEntry passes the name and the content of each file of a cpio stream, and leaves the data after the archive.

@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -71,7 +73,31 @@ func (s containerdStore) broken() (string, error) {
 				s.blob(digest), info.Size(), s.index, size), nil
 		}
 	}
+	if s.unclean {
+		if why, err := s.brokenSince(c); err != nil || why != "" {
+			return why, err
+		}
+	}
 	return s.brokenLayers(c)
+}
+
+// brokenSince compares all blobs with their digests, after an unclean stop. Layers of a snapshotter that is not read are refused.
+func (s containerdStore) brokenSince(c content) (string, error) {
+	v, err := s.inventory()
+	if err != nil {
+		return "", err
+	}
+	for _, l := range v.layers {
+		if !slices.Contains(checkedSnapshotters, l.snapshotter) {
+			return fmt.Sprintf("the machine has stopped without a shutdown, and /%s has layers of the snapshotter %s, which Kamino cannot compare: "+
+				"remove the images of this snapshotter, or capture another node", s.index, l.snapshotter), nil
+		}
+	}
+	damaged, err := s.damagedBlobs(c.blobs)
+	for _, digest := range slices.Sorted(maps.Keys(damaged)) {
+		return fmt.Sprintf("a cached image is damaged: since a stop without a shutdown, %s; remove the image, and pull the image again", damaged[digest]), nil
+	}
+	return "", err
 }
 
 // brokenLayers compares layers with their archives, if a layer's disk usage has changed since unpacking. Other layers
@@ -93,7 +119,7 @@ func (s containerdStore) brokenLayers(c content) (string, error) {
 				continue
 			}
 			now, err := s.usage(usage.dir)
-			if err != nil || now == usage.bytes {
+			if err != nil || now == usage.bytes && !s.unclean {
 				if err != nil {
 					return "", err
 				}

@@ -52,6 +52,7 @@ var checkedSnapshotters = []string{"overlayfs", "native"}
 // Damage checks all content by its digest, and all layers by their size after the pull. In contrast to Broken it reads
 // everything, and finds all damaged images. The store must not be in use.
 func (s Store) Damage() (*Damage, error) {
+	s.unclean = stoppedUncleanly(s.tree)
 	switch s.kind {
 	case rules.Containerd:
 		return containerdStore{s}.damage()
@@ -278,7 +279,7 @@ func (s containerdStore) whyIncomplete(l layer, archive string, sizes map[string
 		return fmt.Sprintf("the layer /%s is missing", l.dir), nil
 	}
 	now, err := s.usage(l.dir)
-	if err != nil || now == l.bytes {
+	if err != nil || now == l.bytes && !s.unclean {
 		return "", err
 	}
 	if _, listed := sizes[archive]; listed && damaged[archive] == "" {

@@ -3,9 +3,11 @@ package store
 import (
 	"archive/tar"
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc64"
 	"io"
 	"io/fs"
 	"os"
@@ -26,7 +28,8 @@ type sizes struct {
 	differ map[string]int64
 }
 
-func (z *sizes) file(name string, size int64) error {
+// file compares a file. After an unclean stop, same compares the content as well.
+func (z *sizes) file(name string, size int64, same func(io.Reader) (bool, error)) error {
 	name = path.Clean("/" + name)[1:]
 	if name == "" {
 		return nil
@@ -48,10 +51,35 @@ func (z *sizes) file(name string, size int64) error {
 		}
 		return nil
 	}
-	if info.Size() != size {
-		z.differ[name] = size
+	if info.Size() == size {
+		if !z.store.unclean {
+			return nil
+		}
+		f, err := z.store.tree.OpenFile(z.dir+"/"+name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		if is, err := same(bufio.NewReaderSize(f, 1<<17)); is || err != nil {
+			return err
+		}
 	}
+	z.differ[name] = size
 	return nil
+}
+
+// isEqual compares two streams of equal length.
+func isEqual(a io.Reader, b io.Reader) (bool, error) {
+	var ofA, ofB [1 << 15]byte
+	for {
+		n, err := io.ReadFull(a, ofA[:])
+		if _, err := io.ReadFull(b, ofB[:n]); err != nil || !bytes.Equal(ofA[:n], ofB[:n]) {
+			return false, nil
+		}
+		if err != nil { // the end
+			return true, nil
+		}
+	}
 }
 
 func (z *sizes) why() string {
@@ -66,6 +94,10 @@ func (z *sizes) why() string {
 	now := int64(0)
 	if info, err := z.store.tree.Lstat(z.dir + "/" + first); err == nil {
 		now = info.Size()
+	}
+	if now == z.differ[first] {
+		return fmt.Sprintf("a cached image is damaged: since a stop without a shutdown, /%s/%s has another content than after the pull (%d files); "+
+			"remove the image, and pull the image again", z.dir, first, len(names))
 	}
 	return fmt.Sprintf("a cached image is damaged: /%s/%s has %d bytes, and had %d after the pull (%d files); remove the image, and pull the image again",
 		z.dir, first, now, z.differ[first], len(names))
@@ -96,6 +128,8 @@ func (s Store) splitDiffers(split, layer string) (string, error) {
 			Type int    `json:"type"`
 			Name string `json:"name"`
 			Size int64  `json:"size"`
+			// Sum is the CRC-64 of the content.
+			Sum []byte `json:"payload"`
 		}
 		err := entries.Decode(&entry)
 		if errors.Is(err, io.EOF) {
@@ -107,7 +141,12 @@ func (s Store) splitDiffers(split, layer string) (string, error) {
 		if entry.Type != 1 {
 			continue
 		}
-		if err := z.file(entry.Name, entry.Size); err != nil {
+		same := func(content io.Reader) (bool, error) {
+			sum := crc64.New(crc64.MakeTable(crc64.ISO))
+			_, err := io.Copy(sum, content)
+			return len(entry.Sum) != crc64.Size || bytes.Equal(sum.Sum(nil), entry.Sum), err
+		}
+		if err := z.file(entry.Name, entry.Size, same); err != nil {
 			return "", err
 		}
 	}
@@ -138,7 +177,7 @@ func (s Store) blobDiffers(blob, layer string) (string, error) {
 		if header.Typeflag == tar.TypeReg {
 			size = header.Size
 		}
-		if err := z.file(header.Name, size); err != nil {
+		if err := z.file(header.Name, size, func(content io.Reader) (bool, error) { return isEqual(archive, content) }); err != nil {
 			return "", err
 		}
 	}

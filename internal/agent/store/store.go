@@ -22,6 +22,8 @@ type Store struct {
 	kind  rules.Store
 	// spared are directories of the working container, as paths of the tree.
 	spared []string
+	// unclean: the machine once stopped without a shutdown, so the content of files is compared, and not their sizes alone.
+	unclean bool
 }
 
 // At returns the store of a kind with its index at a path. spared are directories of the working container, which stay.
@@ -74,7 +76,10 @@ func (s Store) InUse() bool {
 
 // Broken describes damaged images in the store; empty if intact. A clone would run damaged images, because it does not
 // pull existing images.
-func (s Store) Broken() (string, error) { return kinds[s.kind](s).broken() }
+func (s Store) Broken() (string, error) {
+	s.unclean = stoppedUncleanly(s.tree)
+	return kinds[s.kind](s).broken()
+}
 
 // spares reports whether a directory, or something in it, stays.
 func (s Store) spares(dir string) bool {

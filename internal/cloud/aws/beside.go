@@ -196,6 +196,23 @@ func besideType(r recipe) types.InstanceType {
 	return types.InstanceType(cloud.MostFrequent(all))
 }
 
+// rootDisks are the drivers of the root disks of all types that the group may launch. Attributes may select any type.
+func rootDisks(r recipe) []string {
+	m := r.group.MixedInstancesPolicy
+	if m == nil || m.LaunchTemplate == nil || len(m.LaunchTemplate.Overrides) == 0 {
+		return cloud.RootDisks(string(besideType(r)))
+	}
+	var all []string
+	for _, o := range m.LaunchTemplate.Overrides {
+		if o.InstanceType == nil {
+			all = append(all, "m4.large", "m7i.large") // of Xen, and of Nitro
+		} else {
+			all = append(all, *o.InstanceType)
+		}
+	}
+	return cloud.RootDisks(all...)
+}
+
 // subnetIndex distributes instances over the subnets by name. The next attempt may find capacity in another subnet.
 func subnetIndex(name string) int {
 	n := 0

@@ -42,7 +42,7 @@ func (p *PoolProvider) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, e
 	out := cloud.Pool{
 		ID: id, Name: ref.name, Location: ref.region, Capacity: capacityOf(r.group), MaxSize: int64(sdk.ToInt32(r.group.MaxSize)) + standbyCount(r.group),
 		Family: cloud.ImageFamily{Place: ref.region, Name: ref.name}, Recipe: cloud.Recipe{Image: r.image}, Owner: r.templateOwner(),
-		Refusals: refusalsOfGroup(ref, r), InstanceType: string(besideType(r)),
+		Refusals: refusalsOfGroup(ref, r), InstanceType: string(besideType(r)), RootDisks: rootDisks(r),
 	}
 	out.Cautions = r.cautions(ref, versionOf(out.Family, r.image) != "")
 	for _, part := range r.parts() {

@@ -66,15 +66,17 @@ func (p *PoolProvider) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, e
 	if storage := profileOf(model).StorageProfile; storage != nil && storage.OSDisk != nil {
 		rootDisk = value(storage.OSDisk.DiskSizeGB)
 	}
+	traits := traitsOf(model)
 	return cloud.Pool{
 		RootDiskGB: rootDisk,
+		RootDisks:  cloud.RootDisks(traits[TraitVMSize]),
 
 		ID:       s.pool(),
 		Name:     s.name,
 		Location: value(model.Location),
 		Capacity: capacityOf(model),
 		MaxSize:  maxSizeOf(model),
-		Traits:   traitsOf(model),
+		Traits:   traits,
 		Family:   s.family(),
 		Recipe:   recipeOf(s, model),
 		Refusals: refusalsOfPool(s, model),

@@ -151,6 +151,7 @@ func (r *PoolProvider) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, e
 	if v.known && !v.missing {
 		pool.Traits = v.of.traits(v.machine())
 		pool.InstanceType = v.machine().text(v.of.instanceType)
+		pool.RootDisks = cloud.RootDisks(pool.InstanceType)
 		pool.RootDiskGB = int32(min(v.machine().number(v.of.rootDisk...), math.MaxInt32)) //nolint:gosec // bounded
 		pool.Location = v.location()
 	}

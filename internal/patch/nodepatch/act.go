@@ -62,7 +62,7 @@ func (w *observed) noted(d plan.Decision, now metav1.Time) Record {
 		}
 	case plan.Fail:
 		r.Failure = string(d.Why)
-		if d.Why == plan.NodeUnhealthy {
+		if d.Why == plan.NodeUnhealthy || d.Why == plan.SoakFailed {
 			r.Problem = w.problem
 		}
 	case plan.Quarantine:
@@ -119,6 +119,9 @@ func (p *Patcher) makeOrder(ctx context.Context, w *observed, a plan.Action, s S
 	}
 	r := w.record
 	r.Order = &v1alpha1.OrderRecord{Namespace: order.Namespace, UID: order.UID, Key: public}
+	if a == plan.OrderPatch {
+		r.Abilities = abilities(w.node)
+	}
 	r.Method, r.Boot, r.OrderedAt = order.Spec.Method, boot, metav1.NewTime(p.Now())
 	return s.Save(ctx, r)
 }

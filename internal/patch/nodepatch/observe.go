@@ -1,6 +1,7 @@
 package nodepatch
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -205,7 +206,9 @@ func (p *Patcher) observeSoak(ctx context.Context, w *observed, s Store) error {
 		if problem, err = p.Unhealthy(ctx, w.task.Node); err != nil {
 			return err
 		}
+		problem = cmp.Or(problem, lost(r.Abilities, w.node))
 	}
+	w.problem = problem
 	if r.BackAt.IsZero() && f.Node == plan.NodeReady {
 		r.BackAt = now
 	}

@@ -84,9 +84,10 @@ func TestQuietMachines(t *testing.T) {
 		t.Errorf("units of the clone failed: %s", failed)
 	}
 	t.Run("second pioneer", func(t *testing.T) { p.testQuietClone(t, clone) })
+	testUnmask(t, clone, quiet, before)
 	clone.cutPower(t)
 	discard(t, clone.image)
-	l.lap("a clone is patched")
+	l.lap("a clone is patched, and its masks end")
 
 	again := l.bootWithFirmware(t, "donor", donor.image, donorUUID)
 	await(t, "the donor's units to run", func() bool { return slices.Equal(unitStates(t, again), before) })
@@ -97,6 +98,23 @@ func TestQuietMachines(t *testing.T) {
 		t.Error("the donor keeps a file of the image")
 	}
 	l.lap("the donor is back, with its tools")
+}
+
+// testUnmask: the masks of a clone end as soon as its image is older than 14 days, and not before.
+func testUnmask(t *testing.T, clone *machine, quiet, unmasked []string) {
+	t.Helper()
+	if next := clone.sh(t, "systemctl show -P ActiveState -P NextElapseUSecRealtime kamino-unmask.timer"); !strings.Contains(next, "active") || strings.Count(next, "\n") == 0 {
+		t.Errorf("the timer that ends the masks: %q", next)
+	}
+	clone.sh(t, "touch -d '13 days ago' /var/lib/kamino/generalize.json; systemctl start kamino-unmask.service || true")
+	if diff := cmp.Diff(quiet, unitStates(t, clone)); diff != "" {
+		t.Errorf("an image of 13 days (-want +got):\n%s", diff)
+	}
+	clone.sh(t, "touch -d '15 days ago' /var/lib/kamino/generalize.json; systemctl start kamino-unmask.service")
+	await(t, "the clone's tools to run", func() bool { return slices.Equal(unitStates(t, clone), unmasked) })
+	if state := clone.sh(t, "systemctl show -P Result kamino-unmask.service; systemctl is-enabled kamino-unmask.timer || true"); state != "success\ndisabled" {
+		t.Errorf("afterwards the timer is %q", state)
+	}
 }
 
 // testQuietClone: a pioneer on a clone finds and installs patches, and the masks are no obstacle to its capture.

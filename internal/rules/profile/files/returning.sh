@@ -19,6 +19,10 @@ own=$(printf %s "$id" | sha256sum) || own=
 		while read -r number path; do
 			case $path in
 			*..*) continue ;;
+			/etc/systemd/system/kamino-unmask.* | /etc/systemd/system/timers.target.wants/kamino-unmask.timer)
+				[ "$number" != quiet ] || rm -f "$root$path" || failed=1
+				continue
+				;;
 			/etc/systemd/system/*.timer | /etc/systemd/system/*.service)
 				if [ "$number" = quiet ] && [ "$(readlink "$root$path")" = /dev/null ]; then
 					rm -f "$root$path" && units="$units ${path##*/}" || failed=1
