@@ -61,6 +61,8 @@ type testEnv struct {
 	clean   client.Client // not subject to faults: the world's own hand
 	faulty  client.Client
 	wrapped cloud.Provider
+	// stale can give old answers of the cloud.
+	stale *memory.Stale
 
 	// schedule counts the engine's calls, and loses some by their number. lose, if set, decides about the others by their names.
 	schedule *memory.Schedule
@@ -161,7 +163,8 @@ func newTestEnv(t testing.TB, options ...option) *testEnv {
 		s.must(s.cloud.ProtectFromScaleIn(t.Context(), s.donor, cloud.TokenUnprotected))
 	}
 	s.buildCluster(s.peer)
-	provider := memory.NewFaulty(s.cloud, func(c memory.Call) memory.Outcome { return s.next(c.Op + " " + c.Resource) })
+	s.stale = memory.NewStale(s.cloud, s.clock.Now)
+	provider := memory.NewFaulty(s.stale, func(c memory.Call) memory.Outcome { return s.next(c.Op + " " + c.Resource) })
 	s.wrapped = provider.Provider
 	s.restart()
 	return s

@@ -61,6 +61,9 @@ func (a images) lookArtifacts(ctx context.Context, w *pass) error {
 		return err
 	}
 	f.Image.Snapshot = snapshotOf(w)
+	if err := a.witness.confirmStarted(ctx, w); err != nil {
+		return err
+	}
 	return a.confirmLost(ctx, w)
 }
 
@@ -147,11 +150,11 @@ func (a images) deleteVersion(ctx context.Context, w *pass) error {
 	return a.cloud.DeleteImage(ctx, w.ref())
 }
 
-// confirmLost asks the lists of the cloud for the version and the snapshot of a released donor, if reads have found neither. The
-// capture would end as interrupted.
+// confirmLost asks the lists of the cloud for the version and the snapshot of a capture that is past its snapshot, if reads have found
+// neither. The capture would end as interrupted.
 func (a images) confirmLost(ctx context.Context, w *pass) error {
 	f := &w.facts
-	if w.isHeld() || w.isOrphan || !f.Disk.Touched || f.Failed || f.Deleting || f.Unrecorded {
+	if w.isHeld() && !w.isPastSnapshot() || w.isOrphan || !f.Disk.Touched || f.Failed || f.Deleting || f.Unrecorded {
 		return nil
 	}
 	if f.Image.Version != plan.Absent || f.Image.Snapshot != plan.Absent && f.Image.Snapshot != plan.Deleting {
@@ -164,26 +167,21 @@ func (a images) confirmLost(ctx context.Context, w *pass) error {
 	return a.witness.confirmMissing(ctx, w, versionObject, list)
 }
 
+// isPastSnapshot reports whether the record says that the snapshot was seen: the donor returns, or its workshop is gone.
+func (w *pass) isPastSnapshot() bool {
+	r := w.copyRecord()
+	return w.record.Returning || r.Accepted && (r.Workshop.CleaningUp || r.Workshop.Name == "")
+}
+
 // inLists looks for the version or the snapshot of the capture in the lists of the pool. A list that is not found is no witness.
 func (a images) inLists(ctx context.Context, w *pass) (plan.List, error) {
-	uid, answer := string(w.p.UID), plan.ListWithout
+	uid := string(w.p.UID)
 	images, err := a.cloud.Images(ctx, w.pool)
 	if slices.ContainsFunc(images, func(i cloud.Image) bool { return i.Tags[cloud.TagUID] == uid && i.State != cloud.Deleting }) {
 		return plan.ListHas, nil
 	}
 	snapshots, missing := a.cloud.Snapshots(ctx, w.pool)
-	if slices.ContainsFunc(snapshots, func(s cloud.Snapshot) bool { return s.Tags[cloud.TagUID] == uid && s.State != cloud.Deleting }) {
-		return plan.ListHas, nil
-	}
-	for _, err := range []error{err, missing} {
-		if err != nil && !cloud.Is(err, cloud.NotFound) {
-			return plan.ListMissing, err
-		}
-		if err != nil {
-			answer = plan.ListMissing
-		}
-	}
-	return answer, nil
+	return listAnswer(slices.ContainsFunc(snapshots, func(s cloud.Snapshot) bool { return s.Tags[cloud.TagUID] == uid && s.State != cloud.Deleting }), err, missing)
 }
 
 // tags of a snapshot or an image version: the Prototype, the donor, the donor's own image version, and the proof.
