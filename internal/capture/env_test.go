@@ -58,6 +58,7 @@ type testEnv struct {
 
 	kube    *fake.Clientset
 	objects kubetesting.ObjectTracker
+	server  *inmemory.Server
 	clean   client.Client // not subject to faults: the world's own hand
 	faulty  client.Client
 	wrapped cloud.Provider
@@ -213,9 +214,9 @@ func (s *testEnv) buildCluster(peer cloud.InstanceID) {
 		s.must(s.objects.Add(o))
 	}
 	s.kube.AddReactor("*", "*", s.react)
-	server := inmemory.New(s.clock.Now)
-	s.clean = server.Client(nil)
-	s.faulty = server.Client(func(call inmemory.Call, effect func() error) error { return outcome(s.next(call.String()), effect) })
+	s.server = inmemory.New(s.clock.Now)
+	s.clean = s.server.Client(nil)
+	s.faulty = s.server.Client(func(call inmemory.Call, effect func() error) error { return outcome(s.next(call.String()), effect) })
 }
 
 // restart is a new process: a new engine that knows nothing.

@@ -46,25 +46,38 @@ func (a images) lookArtifacts(ctx context.Context, w *pass) error {
 	if f.LeavesDisk() {
 		return nil
 	}
-	var err error
 	if !w.isHeld() {
-		if w.image.version, err = a.cloud.Image(ctx, w.ref()); err != nil {
+		if err := a.lookVersion(ctx, w); err != nil {
 			return err
 		}
-		f.Image.Version = artifact(w, w.image.version.State, w.image.version.Tags)
-		f.Image.Quarantined = w.image.version.Tags[cloud.TagQuarantined] != ""
 	}
 	if r := w.record.Trial; r != nil && r.Name != "" && f.Image.Version == plan.Complete && !f.Failed && !f.Deleting {
 		return nil // the deletion of the snapshot was requested before the attempt; the end looks again
 	}
+	var err error
 	if w.image.snapshot, err = a.cloud.Snapshot(ctx, w.id, w.p.Name); err != nil {
 		return err
 	}
 	f.Image.Snapshot = snapshotOf(w)
+	if w.isHeld() && w.isPastSnapshot() && f.Image.Snapshot == plan.Absent { // the record of a restored etcd is older than the cloud
+		if err := a.lookVersion(ctx, w); err != nil {
+			return err
+		}
+	}
 	if err := a.witness.confirmStarted(ctx, w); err != nil {
 		return err
 	}
 	return a.confirmLost(ctx, w)
+}
+
+func (a images) lookVersion(ctx context.Context, w *pass) (err error) {
+	f := &w.facts
+	if w.image.version, err = a.cloud.Image(ctx, w.ref()); err != nil {
+		return err
+	}
+	f.Image.Version = artifact(w, w.image.version.State, w.image.version.Tags)
+	f.Image.Quarantined = w.image.version.Tags[cloud.TagQuarantined] != ""
+	return nil
 }
 
 // lookOutrun looks for a complete version of a capture that has lost its donor before any copy, as far as the record says: the

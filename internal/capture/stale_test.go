@@ -2,10 +2,20 @@ package capture
 
 import (
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
 
@@ -75,6 +85,122 @@ func TestStaleAnswersOfTheCloud(t *testing.T) {
 				play()
 				played.Add(1)
 				old.Add(int32(len(s.stale.Served()))) //nolint:gosec // a few hundred
+			})
+		})
+	}
+}
+
+// allKinds are the kinds of Kubernetes' own objects in the environment.
+var allKinds = map[string]schema.GroupVersionKind{
+	"nodes": corev1.SchemeGroupVersion.WithKind("Node"), "pods": corev1.SchemeGroupVersion.WithKind("Pod"),
+	"secrets": corev1.SchemeGroupVersion.WithKind("Secret"), "leases": coordinationv1.SchemeGroupVersion.WithKind("Lease"),
+}
+
+// eachObject calls a function with each object of Kubernetes' own kinds.
+func (s *testEnv) eachObject(do func(resource schema.GroupVersionResource, o client.Object)) {
+	for resource, kind := range allKinds {
+		list, err := s.objects.List(kind.GroupVersion().WithResource(resource), kind, "")
+		s.must(err)
+		items, err := meta.ExtractList(list)
+		s.must(err)
+		for _, o := range items {
+			do(kind.GroupVersion().WithResource(resource), o.DeepCopyObject().(client.Object))
+		}
+	}
+}
+
+// backUpAll returns a function that restores etcd as it is now, while the cloud is as it is then. The controllers of Kubernetes delete the
+// Nodes of machines that are gone, and their pods.
+func (s *testEnv) backUpAll() (restore func()) {
+	type stored struct {
+		resource schema.GroupVersionResource
+		client.Object
+	}
+	var all []stored
+	s.eachObject(func(resource schema.GroupVersionResource, o client.Object) { all = append(all, stored{resource, o}) })
+	ours := s.server.Backup()
+	return func() {
+		ours()
+		s.eachObject(func(resource schema.GroupVersionResource, o client.Object) {
+			s.must(s.objects.Delete(resource, o.GetNamespace(), o.GetName()))
+		})
+		world, gone := s.cloud.World(), map[string]bool{}
+		for _, o := range all {
+			switch is := o.Object.(type) {
+			case *corev1.Node:
+				gone[is.Name] = world.Instance(cloud.InstanceID(is.Spec.ProviderID)).ID == "" && !isBeside(world, is.Spec.ProviderID)
+			}
+		}
+		for _, o := range all {
+			pod, isPod := o.Object.(*corev1.Pod)
+			if !gone[o.GetName()] && (!isPod || !gone[pod.Spec.NodeName]) {
+				s.must(s.objects.Create(o.resource, o.Object.DeepCopyObject(), o.GetNamespace()))
+			}
+		}
+		s.restart()
+	}
+}
+
+// isBeside reports whether a workshop or trial has the instance.
+func isBeside(w memory.World, id string) bool {
+	return slices.ContainsFunc(slices.Concat(w.Workshops, w.Trials), func(v memory.TrialView) bool { return slices.Contains(v.Instances, cloud.InstanceID(id)) })
+}
+
+// TestYesterdaysEtcd restores etcd at a drawn pass, or after the end, as it was at an earlier pass, while the cloud goes on. Whatever is
+// restored, the capture ends, no proof is skipped, and nothing is left that a sweep does not find. The donor serves.
+func TestYesterdaysEtcd(t *testing.T) {
+	schedules := 30
+	if testing.Short() {
+		schedules = 2
+	}
+	for name, begin := range map[string]func(t *testing.T) (*testEnv, func(between func(int)) *v1alpha1.Prototype, func()){
+		"in place": func(t *testing.T) (*testEnv, func(func(int)) *v1alpha1.Prototype, func()) {
+			s := inFull(t)
+			return s, func(between func(int)) *v1alpha1.Prototype { return s.play(between) }, s.gaveBack
+		},
+		"by copy": func(t *testing.T) (*testEnv, func(func(int)) *v1alpha1.Prototype, func()) {
+			c := byCopy(t)
+			c.decide()
+			return c.testEnv, func(between func(int)) *v1alpha1.Prototype { return c.course(between) }, c.swept
+		},
+		"a trial": func(t *testing.T) (*testEnv, func(func(int)) *v1alpha1.Prototype, func()) {
+			v := published(t)
+			return v.testEnv, func(between func(int)) *v1alpha1.Prototype { return v.run(between) }, func() {}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			memory.Seeds(t, schedules, func(t *testing.T, seed uint64) {
+				random := rand.New(rand.NewPCG(seed, 33))
+				s, play, check := begin(t)
+				at, restore := random.IntN(60), func() {}
+				later := at + 1 + random.IntN(60)
+				passes, restored := 0, 0
+				between := func(int) {
+					switch passes++; passes - 1 {
+					case at:
+						restore = s.backUpAll()
+					case later:
+						restore()
+						restored = passes
+					}
+				}
+				p := play(between)
+				if restored == 0 {
+					restore()
+					p = play(between)
+				}
+				for range 3 {
+					s.tick(time.Minute)
+					_, err := s.engine.SweepLeftovers(t.Context(), []cloud.PoolID{s.pool})
+					s.must(err)
+				}
+				check()
+				if p != nil && !p.Status.Terminal() {
+					t.Errorf("it has not ended")
+				}
+				if t.Failed() {
+					t.Logf("saved after pass %d, restored after pass %d: %s\n%s", at, restored, verdict(p), s.lastCalls(80))
+				}
 			})
 		})
 	}
