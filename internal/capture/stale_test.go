@@ -1,7 +1,10 @@
 package capture
 
 import (
+	"context"
+	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -20,29 +23,29 @@ import (
 )
 
 // staleCourses are captures that end the same with old answers of the cloud as without.
-var staleCourses = map[string]func(t *testing.T) (*testEnv, func()){
-	"in place": func(t *testing.T) (*testEnv, func()) {
+var staleCourses = map[string]func(t testing.TB) (*testEnv, func()){
+	"in place": func(t testing.TB) (*testEnv, func()) {
 		s := inFull(t)
 		return s, func() {
 			s.succeeded(s.play())
 			s.checkIntendedChanges()
 		}
 	},
-	"by copy": func(t *testing.T) (*testEnv, func()) {
+	"by copy": func(t testing.TB) (*testEnv, func()) {
 		c := byCopy(t)
 		c.decide()
 		return c.testEnv, func() { c.copied(c.course()) }
 	},
-	"a pioneer in place": func(t *testing.T) (*testEnv, func()) {
+	"a pioneer in place": func(t testing.TB) (*testEnv, func()) {
 		s := newTestEnv(t, pioneering).decide(pioneer)
 		return s, func() { s.succeeded(s.play()) }
 	},
-	"a pioneer by copy": func(t *testing.T) (*testEnv, func()) {
+	"a pioneer by copy": func(t testing.TB) (*testEnv, func()) {
 		c := copiedPioneer(t)
 		c.decide()
 		return c.testEnv, func() { c.pioneered(c.voyage()) }
 	},
-	"a trial": func(t *testing.T) (*testEnv, func()) {
+	"a trial": func(t testing.TB) (*testEnv, func()) {
 		v := published(t)
 		return v.testEnv, func() { v.nothingLeft(v.run()) }
 	},
@@ -86,6 +89,98 @@ func TestStaleAnswersOfTheCloud(t *testing.T) {
 				played.Add(1)
 				old.Add(int32(len(s.stale.Served()))) //nolint:gosec // a few hundred
 			})
+		})
+	}
+}
+
+// caught is a test that may fail: caught notes the failure, and Fatal ends the goroutine.
+type caught struct {
+	testing.TB
+	says string
+}
+
+func (c *caught) Helper()                           {}
+func (c *caught) Failed() bool                      { return c.says != "" }
+func (c *caught) Error(args ...any)                 { c.says += fmt.Sprintln(args...) }
+func (c *caught) Errorf(format string, args ...any) { c.says += fmt.Sprintf(format, args...) + "\n" }
+func (c *caught) Fatal(args ...any)                 { c.Error(args...); runtime.Goexit() }
+func (c *caught) Fatalf(format string, args ...any) { c.Errorf(format, args...); runtime.Goexit() }
+
+// forgetful is a provider that trusts each read: it makes again what a read does not find, and deletes only what a read finds.
+type forgetful struct {
+	cloud.Provider
+	again, skips bool
+	made         map[string]int
+}
+
+// name is a new name for each object that is made.
+func (f forgetful) name(name string, isFound bool) string {
+	if !isFound && f.again {
+		f.made[name]++
+	}
+	if n := f.made[name]; n > 1 {
+		return fmt.Sprintf("%s-%d", name, n)
+	}
+	return name
+}
+
+func (f forgetful) EnsureSnapshot(ctx context.Context, spec cloud.SnapshotSpec) (cloud.Snapshot, error) {
+	seen, _ := f.Snapshot(ctx, spec.Instance, spec.Name)
+	spec.Name = f.name(spec.Name, seen.State != cloud.Absent)
+	return f.Provider.EnsureSnapshot(ctx, spec)
+}
+
+func (f forgetful) EnsureWorkshop(ctx context.Context, spec cloud.WorkshopSpec) (cloud.Trial, error) {
+	seen, _ := f.Workshop(ctx, spec)
+	spec.Name = f.name(spec.Name, seen.State != cloud.Absent)
+	return f.Provider.EnsureWorkshop(ctx, spec)
+}
+
+func (f forgetful) DeleteSnapshot(ctx context.Context, instance cloud.InstanceID, name string) error {
+	if seen, _ := f.Snapshot(ctx, instance, name); f.skips && seen.State == cloud.Absent {
+		return nil
+	}
+	return f.Provider.DeleteSnapshot(ctx, instance, name)
+}
+
+func (f forgetful) EndWorkshop(ctx context.Context, spec cloud.WorkshopSpec) (cloud.State, error) {
+	if seen, _ := f.Workshop(ctx, spec); f.skips && seen.State == cloud.Absent {
+		return cloud.Absent, nil
+	}
+	return f.Provider.EndWorkshop(ctx, spec)
+}
+
+// TestWrongProvidersAreCaught plays the schedules with providers that believe a single read. Some schedule catches each.
+func TestWrongProvidersAreCaught(t *testing.T) {
+	for name, of := range map[string]struct {
+		course string
+		again  bool
+	}{
+		"makes a snapshot again":          {"in place", true},
+		"makes a workshop again":          {"by copy", true},
+		"leaves a workshop or a snapshot": {"by copy", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const most = 60
+			for seed := uint64(1); seed <= most; seed++ {
+				failing := &caught{TB: t}
+				ended := make(chan struct{})
+				go func() {
+					defer close(ended)
+					s, play := staleCourses[of.course](failing)
+					s.answerLate(seed)
+					s.stale.Provider = memory.Provider(forgetful{s.stale.Provider, of.again, !of.again, map[string]int{}})
+					play()
+				}()
+				<-ended
+				if failing.Failed() {
+					first, _, _ := strings.Cut(failing.says, "\n")
+					t.Logf("seed %d: %.200s", seed, first)
+					return
+				}
+			}
+			t.Errorf("%d schedules caught nothing", most)
 		})
 	}
 }
