@@ -5,11 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	conflict "k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -39,6 +41,9 @@ func (d *Decider) begin(ctx context.Context, w *observed, o *cachedOutcome) erro
 	donor := o.Choice.Donor.Name // the donor of the refusal: the order of equal candidates depends on their pods
 	if o.refused(donor, w.now) || d.atLimit(w, o) || d.stillDenied(ctx, w, o) {
 		return ctx.Err()
+	}
+	if isOld, err := d.isOutdated(ctx, w, o); isOld || err != nil {
+		return err
 	}
 	if err := d.refresh(ctx, w, o); err != nil || !o.Wanted || d.atLimit(w, o) {
 		return err
@@ -82,6 +87,34 @@ func (d *Decider) atLimit(w *observed, o *cachedOutcome) bool {
 		"node %s waits until another node is returned to service: policy %s allows %s at once (spec.maxConcurrent)",
 		o.Choice.Donor.Name, o.Policy, wording.Count(limit, "capture"))}
 	return true
+}
+
+// isOutdated reports whether the pass has decided by other policies than the API server has now, as after a suspension that the cache
+// does not have yet. The capture waits for a pass that has them.
+func (d *Decider) isOutdated(ctx context.Context, w *observed, o *cachedOutcome) (bool, error) {
+	if d.Policies != nil {
+		return false, nil
+	}
+	live := &v1alpha1.PrototypePolicyList{}
+	if err := d.Client.List(ctx, live); err != nil {
+		return false, fmt.Errorf("list prototypepolicies: %w", err)
+	}
+	revisions := func(all []v1alpha1.PrototypePolicy) map[types.UID]int64 {
+		of := map[types.UID]int64{}
+		for i := range all {
+			if all[i].DeletionTimestamp == nil {
+				of[all[i].UID] = all[i].Generation
+			}
+		}
+		return of
+	}
+	if maps.Equal(revisions(live.Items), revisions(w.policies)) {
+		return false, nil
+	}
+	o.queued = true
+	o.Status.Decision = &v1alpha1.PoolDecision{Reason: Queued, Message: fmt.Sprintf(
+		"node %s waits because a policy has changed, and the controller has not received the change yet", o.Choice.Donor.Name)}
+	return true, nil
 }
 
 // refresh decides again, with fresh answers of the cloud and of the API server.

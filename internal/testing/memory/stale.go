@@ -3,6 +3,7 @@ package memory
 import (
 	"context"
 	"fmt"
+	"iter"
 	"maps"
 	"math/rand/v2"
 	"os"
@@ -70,8 +71,8 @@ func (s *Stale) Served() []string {
 	return slices.Clone(s.served)
 }
 
-// Seeds plays numbered schedules as parallel tests, each named by its seed, from 1. KAMINO_SCHEDULES sets another number.
-func Seeds(t *testing.T, schedules int, play func(t *testing.T, seed uint64)) {
+// Schedules yields the seeds of so many schedules, from 1. KAMINO_SCHEDULES sets another number.
+func Schedules(t *testing.T, schedules int) iter.Seq[uint64] {
 	t.Helper()
 	if text := os.Getenv("KAMINO_SCHEDULES"); text != "" {
 		n, err := strconv.Atoi(text)
@@ -80,10 +81,19 @@ func Seeds(t *testing.T, schedules int, play func(t *testing.T, seed uint64)) {
 		}
 		schedules = n
 	}
-	for seed := 1; seed <= schedules; seed++ {
-		t.Run(strconv.Itoa(seed), func(t *testing.T) {
+	return func(yield func(uint64) bool) {
+		for seed := 1; seed <= schedules && yield(uint64(seed)); seed++ {
+		}
+	}
+}
+
+// Seeds plays schedules as parallel tests, each named by its seed.
+func Seeds(t *testing.T, schedules int, play func(t *testing.T, seed uint64)) {
+	t.Helper()
+	for seed := range Schedules(t, schedules) {
+		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			t.Parallel()
-			play(t, uint64(seed))
+			play(t, seed)
 		})
 	}
 }
