@@ -42,9 +42,6 @@ func (d *Decider) begin(ctx context.Context, w *observed, o *cachedOutcome) erro
 	if o.refused(donor, w.now) || d.atLimit(w, o) || d.stillDenied(ctx, w, o) {
 		return ctx.Err()
 	}
-	if isOld, err := d.isOutdated(ctx, w, o); isOld || err != nil {
-		return err
-	}
 	if err := d.refresh(ctx, w, o); err != nil || !o.Wanted || d.atLimit(w, o) {
 		return err
 	}
@@ -90,8 +87,8 @@ func (d *Decider) atLimit(w *observed, o *cachedOutcome) bool {
 }
 
 // isOutdated reports whether the pass has decided by other policies than the API server has now, as after a suspension that the cache
-// does not have yet. The capture waits for a pass that has them.
-func (d *Decider) isOutdated(ctx context.Context, w *observed, o *cachedOutcome) (bool, error) {
+// does not have yet.
+func (d *Decider) isOutdated(ctx context.Context, w *observed) (bool, error) {
 	if d.Policies != nil {
 		return false, nil
 	}
@@ -99,26 +96,31 @@ func (d *Decider) isOutdated(ctx context.Context, w *observed, o *cachedOutcome)
 	if err := d.Client.List(ctx, live); err != nil {
 		return false, fmt.Errorf("list prototypepolicies: %w", err)
 	}
-	revisions := func(all []v1alpha1.PrototypePolicy) map[types.UID]int64 {
-		of := map[types.UID]int64{}
-		for i := range all {
-			if all[i].DeletionTimestamp == nil {
-				of[all[i].UID] = all[i].Generation
-			}
-		}
-		return of
-	}
-	if maps.Equal(revisions(live.Items), revisions(w.policies)) {
-		return false, nil
-	}
-	o.queued = true
-	o.Status.Decision = &v1alpha1.PoolDecision{Reason: Queued, Message: fmt.Sprintf(
-		"node %s waits because a policy has changed, and the controller has not received the change yet", o.Choice.Donor.Name)}
-	return true, nil
+	return !maps.Equal(revisions(live.Items), revisions(w.policies)), nil
 }
 
-// refresh decides again, with fresh answers of the cloud and of the API server.
+// revisions are the generations of policies, by UID.
+func revisions(all []v1alpha1.PrototypePolicy) map[types.UID]int64 {
+	of := map[types.UID]int64{}
+	for i := range all {
+		if all[i].DeletionTimestamp == nil {
+			of[all[i].UID] = all[i].Generation
+		}
+	}
+	return of
+}
+
+// refresh decides again, with fresh answers of the cloud and of the API server. If a policy has changed meanwhile, the decision waits for
+// a pass that has the change.
 func (d *Decider) refresh(ctx context.Context, w *observed, o *cachedOutcome) error {
+	if isOld, err := d.isOutdated(ctx, w); isOld || err != nil {
+		if o.Wanted {
+			o.Status.Decision = &v1alpha1.PoolDecision{Reason: Queued, Message: fmt.Sprintf(
+				"node %s waits because a policy has changed, and the controller has not received the change yet", o.Choice.Donor.Name)}
+		}
+		o.queued, o.Wanted, o.rebuild = true, false, false
+		return err
+	}
 	live := &v1alpha1.PrototypeList{}
 	if err := d.Client.List(ctx, live); err != nil {
 		return fmt.Errorf("list prototypes: %w", err)

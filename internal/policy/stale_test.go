@@ -17,6 +17,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/imageversion"
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/controller/prototype"
 	"github.com/kamino-dev/kamino/internal/pool/nodecache"
@@ -301,6 +302,45 @@ func TestStaleAPIServer(t *testing.T) {
 				}
 			}()
 			s.playStale()
+		})
+	}
+}
+
+// TestOldNodesAreNoEvidence: three nodes of a new version join and become Ready while the watch of the controller stands still. The
+// controller sees three instances without a Node for half an hour, and rolls nothing back.
+func TestOldNodesAreNoEvidence(t *testing.T) {
+	for name, watches := range map[string]bool{"the watch stands still": false, "the nodes do not join": true} {
+		t.Run(name, func(t *testing.T) {
+			s := newStaleEnv(t, 1, nil)
+			id := s.pools[0]
+			s.edit(stalePolicy, func(spec *v1alpha1.PrototypePolicySpec) { spec.DryRun, spec.Rollback.Mode = false, v1alpha1.RollbackAutomatic })
+			for _, daysAgo := range []int{2, 1} {
+				at := s.clock.Now().AddDate(0, 0, -daysAgo)
+				s.version(id, at, nil)
+				s.cloud.ChangeRecipe(id, string(id)+"/versions/"+imageversion.Of(at))
+			}
+			before, err := s.cloud.Pool(t.Context(), id)
+			s.must(err)
+			s.catchUp()
+			s.runPass()
+			s.proxy.Show("", !watches)
+			for i := range 3 {
+				name := fmt.Sprintf("new-%d", i)
+				if watches {
+					s.cloud.AddInstance(id, name)
+				} else {
+					s.join(id, name)
+				}
+			}
+			for range 60 {
+				s.clock.Advance(time.Minute)
+				s.runPass()
+			}
+			after, err := s.cloud.Pool(t.Context(), id)
+			s.must(err)
+			if rolled := before.Recipe.Version != after.Recipe.Version; rolled != watches {
+				t.Errorf("the pool went from %s to %s; %+v", before.Recipe.Version, after.Recipe.Version, s.poolStatus(stalePolicy, "one").JoinHealth)
+			}
 		})
 	}
 }
