@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -53,7 +54,7 @@ func newStaleEnv(t *testing.T, seed uint64, wrong func(*staleEnv)) *staleEnv {
 			s.join(id, fmt.Sprintf("%s-%d", name, i))
 		}
 	}
-	s.policy(stalePolicy, func(p *v1alpha1.PrototypePolicySpec) { p.MaxConcurrent = 2 })
+	s.policy(stalePolicy, func(p *v1alpha1.PrototypePolicySpec) { p.MaxConcurrent = 1 + s.random.Int32N(2) })
 	s.process("")
 	t.Cleanup(func() { s.stop() })
 	return s
@@ -178,13 +179,13 @@ func (s *staleEnv) happens(event int) string {
 		names := [][]string{nil, {"one"}, {"two"}}[s.random.IntN(3)]
 		s.edit(stalePolicy, func(spec *v1alpha1.PrototypePolicySpec) { spec.Pools.Names = names })
 		return fmt.Sprintf("the policy is for %v", names)
-	case event < 10 && len(active) > 0:
+	case event < 12 && len(active) > 0:
 		s.end(active[0].Name, v1alpha1.PhaseFailed)
 		return active[0].Name + " fails"
-	case event == 10:
+	case event == 12:
 		s.must(s.client.Delete(s.Context(), p))
 		return "the policy is deleted"
-	case event == 11 && len(active) > 0:
+	case event == 13 && len(active) > 0:
 		s.must(s.client.Delete(s.Context(), &active[0]))
 		return active[0].Name + " is deleted"
 	}
@@ -211,7 +212,7 @@ func (s *staleEnv) befalls(event int) string {
 }
 
 // begun checks the Prototypes that the last pass has made against the true state.
-func (s *staleEnv) begun(before []v1alpha1.Prototype) {
+func (s *staleEnv) begun(before []v1alpha1.Prototype) error {
 	s.Helper()
 	p := &v1alpha1.PrototypePolicy{}
 	missing := s.client.Get(s.Context(), client.ObjectKey{Name: stalePolicy}, p)
@@ -227,23 +228,26 @@ func (s *staleEnv) begun(before []v1alpha1.Prototype) {
 	}
 	for _, one := range made {
 		if wanted := p.Spec.Pools.Names; missing != nil || p.Spec.Suspend || len(wanted) > 0 && !slices.Contains(wanted, one.Spec.Pool) {
-			s.Fatalf("%s begins under a policy that is missing (%v), suspended (%t), or for other pools (%v)", one.Name, missing, p.Spec.Suspend, wanted)
+			return fmt.Errorf("%s begins under a policy that is missing (%v), suspended (%t), or for other pools (%v)", one.Name, missing, p.Spec.Suspend, wanted)
 		}
 		if active > int(p.Spec.MaxConcurrent) || byPool[one.Spec.PoolID] > 1 {
-			s.Fatalf("%s begins as one of %d captures, and of %d in its pool; maxConcurrent is %d", one.Name, active, byPool[one.Spec.PoolID], p.Spec.MaxConcurrent)
+			return fmt.Errorf("%s begins as one of %d captures, and of %d in its pool; maxConcurrent is %d", one.Name, active, byPool[one.Spec.PoolID], p.Spec.MaxConcurrent)
 		}
 	}
+	return nil
 }
 
 // settled runs passes until nothing changes, and returns what the policy decides about each pool.
-func (s *staleEnv) settled() (decisions []string) {
+func (s *staleEnv) settled() (decisions []string, err error) {
 	s.Helper()
 	s.catchUp()
 	for range 4 {
 		s.clock.Advance(31 * time.Minute)
 		before := s.prototypes()
 		s.runPass()
-		s.begun(before)
+		if err := s.begun(before); err != nil {
+			return nil, err
+		}
 		s.catchUp()
 	}
 	for _, pool := range s.status(stalePolicy).Status.Pools {
@@ -251,17 +255,17 @@ func (s *staleEnv) settled() (decisions []string) {
 			decisions = append(decisions, pool.Name+" "+pool.Decision.Reason)
 		}
 	}
-	return decisions
+	return decisions, nil
 }
 
 // playStale plays a schedule. At its end the policy decides as a controller without a past does.
-func (s *staleEnv) playStale() {
+func (s *staleEnv) playStale() error {
 	s.Helper()
 	for range 14 {
 		s.versions = append(s.versions, s.now())
-		s.told = append(s.told, s.befalls(s.random.IntN(12)), s.happens(s.random.IntN(12)))
+		s.told = append(s.told, s.befalls(s.random.IntN(12)), s.happens(s.random.IntN(20)))
 		if s.random.IntN(3) == 0 {
-			s.told = append(s.told, s.happens(s.random.IntN(12)))
+			s.told = append(s.told, s.happens(s.random.IntN(20)))
 		}
 		s.clock.Advance(time.Minute)
 		before := s.prototypes()
@@ -269,22 +273,29 @@ func (s *staleEnv) playStale() {
 		if err != nil {
 			s.told = append(s.told, "the pass fails: "+err.Error())
 		}
-		for _, one := range s.prototypes()[:] {
+		for _, one := range s.prototypes() {
 			if !slices.ContainsFunc(before, func(old v1alpha1.Prototype) bool { return old.UID == one.UID }) {
 				s.told = append(s.told, one.Name+" begins")
 			}
 		}
-		s.begun(before)
+		if err := s.begun(before); err != nil {
+			return err
+		}
 	}
 	if s.client.Get(s.Context(), client.ObjectKey{Name: stalePolicy}, &v1alpha1.PrototypePolicy{}) != nil {
 		s.policy(stalePolicy, nil)
 	}
 	s.edit(stalePolicy, func(spec *v1alpha1.PrototypePolicySpec) { spec.Suspend = false })
-	after := s.settled()
-	s.process("")
-	if fresh := s.settled(); !slices.Equal(after, fresh) {
-		s.Errorf("the policy decides %v, and a new controller %v", after, fresh)
+	after, err := s.settled()
+	if err != nil {
+		return err
 	}
+	s.process("")
+	fresh, err := s.settled()
+	if err == nil && !slices.Equal(after, fresh) {
+		err = fmt.Errorf("the policy decides %v, and a new controller %v", after, fresh)
+	}
+	return err
 }
 
 // TestStaleAPIServer plays schedules in which the informers of the controller have the past, while the decisions meet the present.
@@ -296,12 +307,41 @@ func TestStaleAPIServer(t *testing.T) {
 	for seed := range memory.Schedules(t, schedules) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			s := newStaleEnv(t, seed, nil)
-			defer func() {
-				if t.Failed() {
-					t.Logf("seed %d:\n%s", seed, strings.Join(s.told, "\n"))
+			if err := s.playStale(); err != nil {
+				t.Errorf("seed %d: %v:\n%s", seed, err, strings.Join(s.told, "\n"))
+			}
+		})
+	}
+}
+
+// cachedReads reads some kinds from the informers, where the decider must read the API server.
+type cachedReads struct {
+	client.Client
+	cached client.Reader
+	kind   client.ObjectList
+}
+
+func (c cachedReads) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	if reflect.TypeOf(list) == reflect.TypeOf(c.kind) {
+		return c.cached.List(ctx, list, options...)
+	}
+	return c.Client.List(ctx, list, options...)
+}
+
+// TestWrongDecidersAreCaught plays the schedules with deciders that read from a cache before they begin a capture. Some schedule
+// catches each.
+func TestWrongDecidersAreCaught(t *testing.T) {
+	for name, kind := range map[string]client.ObjectList{"policies": &v1alpha1.PrototypePolicyList{}, "prototypes": &v1alpha1.PrototypeList{}} {
+		t.Run(name, func(t *testing.T) {
+			const most = 40
+			for seed := uint64(1); seed <= most; seed++ {
+				s := newStaleEnv(t, seed, func(s *staleEnv) { s.decider.Client = cachedReads{s.client, s.cached, kind} })
+				if err := s.playStale(); err != nil {
+					t.Logf("seed %d: %v", seed, err)
+					return
 				}
-			}()
-			s.playStale()
+			}
+			t.Errorf("%d schedules caught nothing", most)
 		})
 	}
 }

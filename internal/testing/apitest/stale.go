@@ -36,7 +36,8 @@ type Stale struct {
 // NewStale starts a proxy, which ends with the test.
 func NewStale(t testing.TB) *Stale {
 	t.Helper()
-	config := Server(t)
+	config := rest.CopyConfig(Server(t))
+	config.NextProtos = []string{"http/1.1"} // an ended watch is a closed connection, which no other client shares
 	upstream, err := rest.TransportFor(config)
 	if err != nil {
 		t.Fatal(err)
