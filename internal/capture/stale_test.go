@@ -71,7 +71,7 @@ func TestStaleAnswersOfTheCloud(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var old, played atomic.Int32
 			t.Cleanup(func() {
-				t.Logf("%d schedules, %d old answers", played.Load(), old.Load())
+				t.Logf("%d old answers in all", old.Load())
 				if old.Load() < played.Load() {
 					t.Error("most answers were true")
 				}
@@ -298,5 +298,104 @@ func TestYesterdaysEtcd(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// liar is a provider with one wrong answer while it lies.
+type liar struct {
+	cloud.Provider
+	lies  func() bool
+	about string
+}
+
+func (l liar) Instance(ctx context.Context, id cloud.InstanceID) (cloud.Instance, error) {
+	seen, err := l.Provider.Instance(ctx, id)
+	if l.about == "power" && l.lies() {
+		seen.Power = cloud.PowerRunning
+	}
+	return seen, err
+}
+
+func (l liar) Workshop(ctx context.Context, spec cloud.WorkshopSpec) (cloud.Trial, error) {
+	if l.about == "workshop" && l.lies() {
+		return cloud.Trial{}, nil
+	}
+	return l.Provider.Workshop(ctx, spec)
+}
+
+func (l liar) Workshops(ctx context.Context, pools ...cloud.PoolID) ([]cloud.WorkshopSpec, error) {
+	if l.about == "workshop" && l.lies() {
+		return nil, nil
+	}
+	return l.Provider.Workshops(ctx, pools...)
+}
+
+func (l liar) Copy(ctx context.Context, spec cloud.CopySpec) (cloud.DiskCopy, error) {
+	if l.about == "copy" && l.lies() {
+		return cloud.DiskCopy{}, nil
+	}
+	return l.Provider.Copy(ctx, spec)
+}
+
+func (l liar) Copies(ctx context.Context, pools ...cloud.PoolID) ([]cloud.CopySpec, error) {
+	if l.about == "copy" && l.lies() {
+		return nil, nil
+	}
+	return l.Provider.Copies(ctx, pools...)
+}
+
+// TestAnAnswerThatAMinuteConfirms: an answer that would end the capture is believed only if it lasts.
+func TestAnAnswerThatAMinuteConfirms(t *testing.T) {
+	for about, of := range map[string]struct {
+		course string
+		// begins reports whether the lie can begin.
+		begins func(*v1alpha1.Prototype, memory.World) bool
+		reason string
+	}{
+		"power": {"in place", func(p *v1alpha1.Prototype, w memory.World) bool {
+			return p.Status.Phase == v1alpha1.PhaseSnapshotting && len(w.Snapshots) > 0
+		}, "DonorRestarted"},
+		"workshop": {"by copy", func(p *v1alpha1.Prototype, w memory.World) bool {
+			return p.Status.Phase == v1alpha1.PhaseGeneralizing && len(w.Workshops) > 0
+		}, "WorkshopGone"},
+		"copy": {"by copy", func(p *v1alpha1.Prototype, w memory.World) bool {
+			return p.Status.Phase == v1alpha1.PhaseGeneralizing && len(w.Copies) > 0 && w.Copies[0].IsAttached && len(w.Snapshots) == 0
+		}, ""},
+	} {
+		for _, lasts := range []time.Duration{30 * time.Second, 5 * time.Minute} {
+			t.Run(fmt.Sprint(about, " ", lasts), func(t *testing.T) {
+				failing := &caught{TB: t}
+				var s *testEnv
+				var since time.Time
+				ended := make(chan struct{})
+				go func() {
+					defer close(ended)
+					var play func()
+					s, play = staleCourses[of.course](failing)
+					s.stale.Provider = memory.Provider(liar{s.stale.Provider, func() bool {
+						if p := s.prototype(); since.IsZero() && p != nil && of.begins(p, s.cloud.World()) {
+							since = s.clock.Now()
+						}
+						return !since.IsZero() && s.clock.Now().Sub(since) < lasts
+					}, about})
+					play()
+				}()
+				<-ended
+				p := s.prototype()
+				if since.IsZero() {
+					t.Fatal("the moment of the lie never came")
+				}
+				succeeded := p != nil && p.Status.Phase == v1alpha1.PhaseSucceeded
+				if lasts < time.Minute && (!succeeded || failing.Failed()) {
+					t.Errorf("%s; %s", verdict(p), failing.says)
+				}
+				if lasts > time.Minute && of.reason != "" && (succeeded || p.Status.Failure == nil || p.Status.Failure.Reason != shown(of.reason)) {
+					t.Errorf("it is not believed: %s", verdict(p))
+				}
+				if broken := s.cloud.World().Broken(); len(broken) > 0 {
+					t.Error(broken)
+				}
+			})
+		}
 	}
 }

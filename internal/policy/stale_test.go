@@ -353,7 +353,9 @@ func TestOldNodesAreNoEvidence(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newStaleEnv(t, 1, nil)
 			id := s.pools[0]
-			s.edit(stalePolicy, func(spec *v1alpha1.PrototypePolicySpec) { spec.DryRun, spec.Rollback.Mode = false, v1alpha1.RollbackAutomatic })
+			s.edit(stalePolicy, func(spec *v1alpha1.PrototypePolicySpec) {
+				spec.DryRun, spec.Rollback.Mode = false, v1alpha1.RollbackAutomatic
+			})
 			for _, daysAgo := range []int{2, 1} {
 				at := s.clock.Now().AddDate(0, 0, -daysAgo)
 				s.version(id, at, nil)

@@ -81,6 +81,7 @@ func Schedules(t *testing.T, schedules int) iter.Seq[uint64] {
 		}
 		schedules = n
 	}
+	t.Logf("%d schedules", schedules)
 	return func(yield func(uint64) bool) {
 		for seed := 1; seed <= schedules && yield(uint64(seed)); seed++ {
 		}
