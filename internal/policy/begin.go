@@ -88,7 +88,7 @@ func (d *Decider) atLimit(w *observed, o *cachedOutcome) bool {
 
 // isOutdated reports whether the pass has decided by other policies than the API server has now, as after a suspension that the cache
 // does not have yet.
-func (d *Decider) isOutdated(ctx context.Context, w *observed) (bool, error) {
+func (w *observed) isOutdated(ctx context.Context, d *Decider) (bool, error) {
 	if d.Policies != nil {
 		return false, nil
 	}
@@ -113,7 +113,7 @@ func revisions(all []v1alpha1.PrototypePolicy) map[types.UID]int64 {
 // refresh decides again, with fresh answers of the cloud and of the API server. If a policy has changed meanwhile, the decision waits for
 // a pass that has the change.
 func (d *Decider) refresh(ctx context.Context, w *observed, o *cachedOutcome) error {
-	if isOld, err := d.isOutdated(ctx, w); isOld || err != nil {
+	if isOld, err := w.isOutdated(ctx, d); isOld || err != nil {
 		if o.Wanted {
 			o.Status.Decision = &v1alpha1.PoolDecision{Reason: Queued, Message: fmt.Sprintf(
 				"node %s waits because a policy has changed, and the controller has not received the change yet", o.Choice.Donor.Name)}

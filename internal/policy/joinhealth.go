@@ -375,7 +375,7 @@ func (d *joinTracker) decideRollback(ctx context.Context, w *observed, r *rules,
 // oldEvidence names what the caches of the controller have in an older state than the API server: a policy, or a Node that came or
 // became Ready. The verdict may be another one then.
 func (d *joinTracker) oldEvidence(ctx context.Context, w *observed) (string, error) {
-	if isOld, err := d.isOutdated(ctx, w); isOld || err != nil {
+	if isOld, err := w.isOutdated(ctx, d.Decider); isOld || err != nil {
 		return "a policy", err
 	}
 	ready := map[string]bool{}

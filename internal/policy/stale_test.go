@@ -35,9 +35,9 @@ type staleEnv struct {
 	// cached is what the informers have; stop ends them.
 	cached cache.Cache
 	stop   context.CancelFunc
-	// versions are the resource versions of the past, and told what happened.
+	// versions are the resource versions of the past, and happened is the course.
 	versions []string
-	told     []string
+	happened []string
 	// wrong changes the decider of each process; nil changes nothing.
 	wrong func(*staleEnv)
 }
@@ -263,19 +263,19 @@ func (s *staleEnv) playStale() error {
 	s.Helper()
 	for range 14 {
 		s.versions = append(s.versions, s.now())
-		s.told = append(s.told, s.befalls(s.random.IntN(12)), s.happens(s.random.IntN(20)))
+		s.happened = append(s.happened, s.befalls(s.random.IntN(12)), s.happens(s.random.IntN(20)))
 		if s.random.IntN(3) == 0 {
-			s.told = append(s.told, s.happens(s.random.IntN(20)))
+			s.happened = append(s.happened, s.happens(s.random.IntN(20)))
 		}
 		s.clock.Advance(time.Minute)
 		before := s.prototypes()
 		_, err := s.decider.Pass(s.Context())
 		if err != nil {
-			s.told = append(s.told, "the pass fails: "+err.Error())
+			s.happened = append(s.happened, "the pass fails: "+err.Error())
 		}
 		for _, one := range s.prototypes() {
 			if !slices.ContainsFunc(before, func(old v1alpha1.Prototype) bool { return old.UID == one.UID }) {
-				s.told = append(s.told, one.Name+" begins")
+				s.happened = append(s.happened, one.Name+" begins")
 			}
 		}
 		if err := s.begun(before); err != nil {
@@ -308,7 +308,7 @@ func TestStaleAPIServer(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			s := newStaleEnv(t, seed, nil)
 			if err := s.playStale(); err != nil {
-				t.Errorf("seed %d: %v:\n%s", seed, err, strings.Join(s.told, "\n"))
+				t.Errorf("seed %d: %v:\n%s", seed, err, strings.Join(s.happened, "\n"))
 			}
 		})
 	}

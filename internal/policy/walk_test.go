@@ -168,18 +168,18 @@ func TestWalksOverTheSpec(t *testing.T) {
 			s.pool("one", 3, 3)
 			s.pool("two", 3, 3)
 			s.policy("walk", nil)
-			var told []string
+			var events []string
 			for step := range 25 {
-				told = append(told, s.changeSpec(random))
+				events = append(events, s.changeSpec(random))
 				switch random.IntN(8) {
 				case 0, 1:
-					told = append(told, s.endOldest(random.IntN(2) == 0, step))
+					events = append(events, s.endOldest(random.IntN(2) == 0, step))
 				case 2:
 					s.restart()
-					told = append(told, "a new controller")
+					events = append(events, "a new controller")
 				case 3:
 					s.renew()
-					told = append(told, "the policy is deleted and made again")
+					events = append(events, "the policy is deleted and made again")
 				}
 				s.clock.Advance(time.Duration(1+random.IntN(10)) * time.Minute)
 				s.runPass()
@@ -190,7 +190,7 @@ func TestWalksOverTheSpec(t *testing.T) {
 			s.restart()
 			s.settle()
 			if fresh := s.outcome(); !slices.Equal(walked, fresh) || len(s.prototypes()) != active {
-				t.Errorf("seed %d: after the walk\n  %s\nand fresh\n  %s\n%s", seed, strings.Join(walked, "\n  "), strings.Join(fresh, "\n  "), strings.Join(told, "\n"))
+				t.Errorf("seed %d: after the walk\n  %s\nand fresh\n  %s\n%s", seed, strings.Join(walked, "\n  "), strings.Join(fresh, "\n  "), strings.Join(events, "\n"))
 			}
 		})
 	}
