@@ -213,9 +213,11 @@ func (s *testEnv) backUpAll() (restore func()) {
 	}
 	var all []stored
 	s.eachObject(func(resource schema.GroupVersionResource, o client.Object) { all = append(all, stored{resource, o}) })
-	ours := s.server.Backup()
+	ours, isHeld := s.server.Backup(), len(s.leases()) > 0
 	return func() {
 		ours()
+		// Known limit: the cloud does not say who has protected an instance. Without a record, the protection is the former state.
+		s.protected = s.protected || !isHeld && s.cloud.World().Instance(s.donor).ScaleInProtected
 		s.eachObject(func(resource schema.GroupVersionResource, o client.Object) {
 			s.must(s.objects.Delete(resource, o.GetNamespace(), o.GetName()))
 		})
@@ -260,7 +262,22 @@ func TestYesterdaysEtcd(t *testing.T) {
 		},
 		"a trial": func(t *testing.T) (*testEnv, func(func(int)) *v1alpha1.Prototype, func()) {
 			v := published(t)
-			return v.testEnv, func(between func(int)) *v1alpha1.Prototype { return v.run(between) }, func() {}
+			return v.testEnv, func(between func(int)) *v1alpha1.Prototype { return v.run(between) }, func() {
+				if w := v.cloud.World(); len(w.Trials) > 0 || slices.ContainsFunc(w.Instances, func(m memory.InstanceView) bool { return m.Pool != v.pool }) {
+					t.Errorf("left behind: trials %+v, instances %+v", w.Trials, w.Instances)
+				}
+			}
+		},
+		"a pioneer in place": func(t *testing.T) (*testEnv, func(func(int)) *v1alpha1.Prototype, func()) {
+			s := newTestEnv(t, pioneering).decide(pioneer)
+			return s, func(between func(int)) *v1alpha1.Prototype { return s.play(between) }, s.gaveBack
+		},
+		"a pioneer by copy": func(t *testing.T) (*testEnv, func(func(int)) *v1alpha1.Prototype, func()) {
+			c := copiedPioneer(t)
+			c.decide()
+			return c.testEnv, func(between func(int)) *v1alpha1.Prototype {
+				return c.play(between, func(int) { c.runPods() })
+			}, c.swept
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -195,14 +195,14 @@ func (s *staleEnv) happens(event int) string {
 // befalls draws what the controller's view suffers.
 func (s *staleEnv) befalls(event int) string {
 	switch {
-	case event < 4:
+	case event < 6:
 		s.proxy.Show("", true)
 		return "watches stand still"
-	case event < 6:
+	case event < 9:
 		past := s.versions[s.random.IntN(len(s.versions))]
 		s.process(past)
 		return "a new process begins at resource version " + past
-	case event < 7:
+	case event < 10:
 		s.proxy.Cut()
 		s.catchUp()
 		return "watches are cut"
@@ -263,9 +263,9 @@ func (s *staleEnv) playStale() error {
 	s.Helper()
 	for range 14 {
 		s.versions = append(s.versions, s.now())
-		s.happened = append(s.happened, s.befalls(s.random.IntN(12)), s.happens(s.random.IntN(20)))
+		s.happened = append(s.happened, s.befalls(s.random.IntN(12)), s.happens(s.random.IntN(28)))
 		if s.random.IntN(3) == 0 {
-			s.happened = append(s.happened, s.happens(s.random.IntN(20)))
+			s.happened = append(s.happened, s.happens(s.random.IntN(28)))
 		}
 		s.clock.Advance(time.Minute)
 		before := s.prototypes()

@@ -1,6 +1,7 @@
 package policy_test
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -11,7 +12,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
@@ -155,8 +158,42 @@ func (s *testEnv) endOldest(fails bool, made int) string {
 	return "no capture runs"
 }
 
-// TestWalksOverTheSpec changes the policy before every pass, also while captures run. Each change works or is refused with its field. At
-// the end the policy says what a new policy with the last spec says under a new controller.
+// walk changes the policy before every pass, also while captures run, and returns how the policy differs at the end from a new policy
+// with the last spec under a new controller.
+func (s *testEnv) walk(random *rand.Rand, restart func()) (difference string) {
+	s.Helper()
+	s.pool("one", 3, 3)
+	s.pool("two", 3, 3)
+	s.policy("walk", nil)
+	restart()
+	var events []string
+	for step := range 25 {
+		events = append(events, s.changeSpec(random))
+		switch random.IntN(8) {
+		case 0, 1:
+			events = append(events, s.endOldest(random.IntN(2) == 0, step))
+		case 2:
+			restart()
+			events = append(events, "a new controller")
+		case 3:
+			s.renew()
+			events = append(events, "the policy is deleted and made again")
+		}
+		s.clock.Advance(time.Duration(1+random.IntN(10)) * time.Minute)
+		s.runPass()
+	}
+	s.settle()
+	walked, active := s.outcome(), len(s.prototypes())
+	s.renew()
+	s.restart()
+	s.settle()
+	if fresh := s.outcome(); !slices.Equal(walked, fresh) || len(s.prototypes()) != active {
+		return fmt.Sprintf("after the walk\n  %s\nand fresh\n  %s\n%s", strings.Join(walked, "\n  "), strings.Join(fresh, "\n  "), strings.Join(events, "\n"))
+	}
+	return ""
+}
+
+// TestWalksOverTheSpec walks by seeds. Each change works or is refused with its field.
 func TestWalksOverTheSpec(t *testing.T) {
 	walks := 40
 	if testing.Short() {
@@ -164,36 +201,46 @@ func TestWalksOverTheSpec(t *testing.T) {
 	}
 	for seed := range memory.Schedules(t, walks) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			s, random := newTestEnv(t), rand.New(rand.NewPCG(seed, 35))
-			s.pool("one", 3, 3)
-			s.pool("two", 3, 3)
-			s.policy("walk", nil)
-			var events []string
-			for step := range 25 {
-				events = append(events, s.changeSpec(random))
-				switch random.IntN(8) {
-				case 0, 1:
-					events = append(events, s.endOldest(random.IntN(2) == 0, step))
-				case 2:
-					s.restart()
-					events = append(events, "a new controller")
-				case 3:
-					s.renew()
-					events = append(events, "the policy is deleted and made again")
-				}
-				s.clock.Advance(time.Duration(1+random.IntN(10)) * time.Minute)
-				s.runPass()
-			}
-			s.settle()
-			walked, active := s.outcome(), len(s.prototypes())
-			s.renew()
-			s.restart()
-			s.settle()
-			if fresh := s.outcome(); !slices.Equal(walked, fresh) || len(s.prototypes()) != active {
-				t.Errorf("seed %d: after the walk\n  %s\nand fresh\n  %s\n%s", seed, strings.Join(walked, "\n  "), strings.Join(fresh, "\n  "), strings.Join(events, "\n"))
+			s := newTestEnv(t)
+			if difference := s.walk(rand.New(rand.NewPCG(seed, 35)), s.restart); difference != "" {
+				t.Errorf("seed %d: %s", seed, difference)
 			}
 		})
 	}
+}
+
+// firstSpecs is a reader that keeps the first spec of each policy.
+type firstSpecs struct {
+	client.Client
+	specs map[types.UID]v1alpha1.PrototypePolicySpec
+}
+
+func (f firstSpecs) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	err := f.Client.List(ctx, list, options...)
+	if policies, is := list.(*v1alpha1.PrototypePolicyList); is {
+		for i := range policies.Items {
+			p := &policies.Items[i]
+			if _, known := f.specs[p.UID]; !known {
+				f.specs[p.UID] = p.Spec
+			}
+			p.Spec = f.specs[p.UID]
+		}
+	}
+	return err
+}
+
+// TestAControllerThatKeepsASpecIsCaught by some walk.
+func TestAControllerThatKeepsASpecIsCaught(t *testing.T) {
+	for seed := uint64(1); seed < 10; seed++ {
+		s, specs := newTestEnv(t), map[types.UID]v1alpha1.PrototypePolicySpec{}
+		if s.walk(rand.New(rand.NewPCG(seed, 35)), func() {
+			s.restart()
+			s.decider.Read = firstSpecs{s.client, specs}
+		}) != "" {
+			return
+		}
+	}
+	t.Error("nine walks caught nothing")
 }
 
 // renew deletes the policy, and creates it again with its spec.
