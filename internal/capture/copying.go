@@ -250,6 +250,19 @@ func volumeOf(d cloud.DiskCopy) plan.Volume {
 	return plan.VolumeChanging
 }
 
+// workshopOf is the progress of a workshop, before its Node is read.
+func workshopOf(state cloud.State, r v1alpha1.WorkshopRecord) plan.Workshop {
+	switch {
+	case r.CleaningUp:
+		return plan.WorkshopEnding
+	case state == cloud.Failed, state == cloud.Deleting, state == cloud.Absent && r.Instance != "":
+		return plan.WorkshopLost
+	case state == cloud.Absent:
+		return plan.WorkshopDecided
+	}
+	return plan.WorkshopMaking
+}
+
 // lookWorkshop reads the workshop, and keeps users' pods away from its Node.
 func (c copying) lookWorkshop(ctx context.Context, w *pass) (err error) {
 	f, r := &w.facts, w.copyRecord().Workshop
@@ -257,21 +270,13 @@ func (c copying) lookWorkshop(ctx context.Context, w *pass) (err error) {
 		return err
 	}
 	seen, isWanted := w.copy.workshop, !w.ends() && f.Image.Snapshot == plan.Absent && f.Image.Version == plan.Absent
+	f.Copy.Workshop = workshopOf(seen.State, r)
 	switch {
-	case r.CleaningUp:
-		f.Copy.Workshop = plan.WorkshopEnding
-		return nil
-	case seen.State == cloud.Absent && r.Instance != "" && isWanted:
-		f.Copy.Workshop = plan.WorkshopLost
+	case f.Copy.Workshop == plan.WorkshopLost && seen.State == cloud.Absent && isWanted:
 		return c.confirmWorkshopLost(ctx, w)
-	case seen.State == cloud.Failed, seen.State == cloud.Deleting, seen.State == cloud.Absent && r.Instance != "":
-		f.Copy.Workshop = plan.WorkshopLost
-		return nil
-	case seen.State == cloud.Absent:
-		f.Copy.Workshop = plan.WorkshopDecided
+	case f.Copy.Workshop != plan.WorkshopMaking:
 		return nil
 	}
-	f.Copy.Workshop = plan.WorkshopMaking
 	if err := c.witness.endConfirm(ctx, w, workshopObject); err != nil {
 		return err
 	}

@@ -59,11 +59,6 @@ func (a images) lookArtifacts(ctx context.Context, w *pass) error {
 		return err
 	}
 	f.Image.Snapshot = snapshotOf(w)
-	if w.isHeld() && w.isPastSnapshot() && f.Image.Snapshot == plan.Absent { // the record of a restored etcd is older than the cloud
-		if err := a.lookVersion(ctx, w); err != nil {
-			return err
-		}
-	}
 	if err := a.witness.confirmStarted(ctx, w); err != nil {
 		return err
 	}
@@ -169,6 +164,11 @@ func (a images) confirmLost(ctx context.Context, w *pass) error {
 	f := &w.facts
 	if w.isHeld() && !w.isPastSnapshot() || w.isOrphan || !f.Disk.Touched || f.Failed || f.Deleting || f.Unrecorded {
 		return nil
+	}
+	if w.isHeld() && f.Image.Snapshot == plan.Absent { // the record of a restored etcd is older than the cloud
+		if err := a.lookVersion(ctx, w); err != nil {
+			return err
+		}
 	}
 	if f.Image.Version != plan.Absent || f.Image.Snapshot != plan.Absent && f.Image.Snapshot != plan.Deleting {
 		return a.witness.endConfirm(ctx, w, versionObject)

@@ -5,13 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 	conflict "k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -84,30 +82,6 @@ func (d *Decider) atLimit(w *observed, o *cachedOutcome) bool {
 		"node %s waits until another node is returned to service: policy %s allows %s at once (spec.maxConcurrent)",
 		o.Choice.Donor.Name, o.Policy, wording.Count(limit, "capture"))}
 	return true
-}
-
-// isOutdated reports whether the pass has decided by other policies than the API server has now, as after a suspension that the cache
-// does not have yet.
-func (w *observed) isOutdated(ctx context.Context, d *Decider) (bool, error) {
-	if d.Policies != nil {
-		return false, nil
-	}
-	live := &v1alpha1.PrototypePolicyList{}
-	if err := d.Client.List(ctx, live); err != nil {
-		return false, fmt.Errorf("list prototypepolicies: %w", err)
-	}
-	return !maps.Equal(revisions(live.Items), revisions(w.policies)), nil
-}
-
-// revisions are the generations of policies, by UID.
-func revisions(all []v1alpha1.PrototypePolicy) map[types.UID]int64 {
-	of := map[types.UID]int64{}
-	for i := range all {
-		if all[i].DeletionTimestamp == nil {
-			of[all[i].UID] = all[i].Generation
-		}
-	}
-	return of
 }
 
 // refresh decides again, with fresh answers of the cloud and of the API server. If a policy has changed meanwhile, the decision waits for

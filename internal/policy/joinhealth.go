@@ -11,7 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
@@ -37,8 +36,6 @@ const (
 	overdueInterval = 2 * time.Minute
 	// stepInterval is the pause between two steps of a rollback.
 	stepInterval = time.Second
-	// nodePage is the number of Nodes in an answer.
-	nodePage = 250
 )
 
 // joinTracker tracks the joins of pools' nodes for a Decider, between the passes.
@@ -370,31 +367,6 @@ func (d *joinTracker) decideRollback(ctx context.Context, w *observed, r *rules,
 		}
 	}
 	d.step(ctx, w, t, begun)
-}
-
-// oldEvidence names what the caches of the controller have in an older state than the API server: a policy, or a Node that came or
-// became Ready. The verdict may be another one then.
-func (d *joinTracker) oldEvidence(ctx context.Context, w *observed) (string, error) {
-	if isOld, err := w.isOutdated(ctx, d.Decider); isOld || err != nil {
-		return "a policy", err
-	}
-	ready := map[string]bool{}
-	for _, n := range d.Nodes.All() {
-		ready[n.Name] = nodestate.Ready(n)
-	}
-	for list := (&corev1.NodeList{}); ; {
-		if err := d.Client.List(ctx, list, client.Limit(nodePage), client.Continue(list.Continue)); err != nil {
-			return "", fmt.Errorf("list nodes: %w", err)
-		}
-		for i := range list.Items {
-			if n := &list.Items[i]; nodestate.Ready(n) && !ready[n.Name] {
-				return "node " + n.Name, nil
-			}
-		}
-		if list.Continue == "" {
-			return "", nil
-		}
-	}
 }
 
 // refreshOthers requests a new look at all pools with old looks before a rollback: new nodes of these pools may show another

@@ -228,7 +228,7 @@ func (s *staleEnv) begun(before []v1alpha1.Prototype) error {
 	}
 	for _, one := range made {
 		if wanted := p.Spec.Pools.Names; missing != nil || p.Spec.Suspend || len(wanted) > 0 && !slices.Contains(wanted, one.Spec.Pool) {
-			return fmt.Errorf("%s begins under a policy that is missing (%v), suspended (%t), or for other pools (%v)", one.Name, missing, p.Spec.Suspend, wanted)
+			return fmt.Errorf("%s begins under a policy that is missing (%t), suspended (%t), or for other pools (%v)", one.Name, missing != nil, p.Spec.Suspend, wanted)
 		}
 		if active > int(p.Spec.MaxConcurrent) || byPool[one.Spec.PoolID] > 1 {
 			return fmt.Errorf("%s begins as one of %d captures, and of %d in its pool; maxConcurrent is %d", one.Name, active, byPool[one.Spec.PoolID], p.Spec.MaxConcurrent)

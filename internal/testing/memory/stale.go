@@ -83,7 +83,10 @@ func Schedules(t *testing.T, schedules int) iter.Seq[uint64] {
 	}
 	t.Logf("%d schedules", schedules)
 	return func(yield func(uint64) bool) {
-		for seed := 1; seed <= schedules && yield(uint64(seed)); seed++ {
+		for seed := range schedules {
+			if !yield(uint64(seed + 1)) {
+				return
+			}
 		}
 	}
 }
