@@ -179,12 +179,12 @@ func (c copying) lookCopy(ctx context.Context, w *pass) (err error) {
 		return err
 	}
 	f.Copy.Volume = volumeOf(w.copy.disk)
-	return c.confirmCopyLost(ctx, w)
+	return confirmCopyLost(ctx, c, w)
 }
 
 // confirmCopyLost asks the lists of the cloud for an accepted copy of which reads have found neither snapshot nor disk. The copy would
 // be made again.
-func (c copying) confirmCopyLost(ctx context.Context, w *pass) error {
+func confirmCopyLost(ctx context.Context, c copying, w *pass) error {
 	f, r := &w.facts, w.copyRecord()
 	if w.ends() || !r.Accepted || f.Image.Snapshot != plan.Absent || f.Image.Version != plan.Absent {
 		return nil
@@ -205,7 +205,7 @@ func (c copying) confirmCopyLost(ctx context.Context, w *pass) error {
 }
 
 // confirmWorkshopLost asks the list of the cloud for a workshop that was there, and that a read has not found.
-func (c copying) confirmWorkshopLost(ctx context.Context, w *pass) error {
+func confirmWorkshopLost(ctx context.Context, c copying, w *pass) error {
 	all, err := c.cloud.Workshops(ctx, w.pool)
 	list, err := listAnswer(slices.ContainsFunc(all, func(s cloud.WorkshopSpec) bool { return s.Name == workshopName(w.p) }), err)
 	if err != nil {
@@ -273,7 +273,7 @@ func (c copying) lookWorkshop(ctx context.Context, w *pass) (err error) {
 	f.Copy.Workshop = workshopOf(seen.State, r)
 	switch {
 	case f.Copy.Workshop == plan.WorkshopLost && seen.State == cloud.Absent && isWanted:
-		return c.confirmWorkshopLost(ctx, w)
+		return confirmWorkshopLost(ctx, c, w)
 	case f.Copy.Workshop != plan.WorkshopMaking:
 		return nil
 	}

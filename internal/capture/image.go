@@ -47,7 +47,7 @@ func (a images) lookArtifacts(ctx context.Context, w *pass) error {
 		return nil
 	}
 	if !w.isHeld() {
-		if err := a.lookVersion(ctx, w); err != nil {
+		if err := lookVersion(ctx, a, w); err != nil {
 			return err
 		}
 	}
@@ -65,7 +65,7 @@ func (a images) lookArtifacts(ctx context.Context, w *pass) error {
 	return a.confirmLost(ctx, w)
 }
 
-func (a images) lookVersion(ctx context.Context, w *pass) (err error) {
+func lookVersion(ctx context.Context, a images, w *pass) (err error) {
 	f := &w.facts
 	if w.image.version, err = a.cloud.Image(ctx, w.ref()); err != nil {
 		return err
@@ -162,11 +162,11 @@ func (a images) deleteVersion(ctx context.Context, w *pass) error {
 // neither. The capture would end as interrupted.
 func (a images) confirmLost(ctx context.Context, w *pass) error {
 	f := &w.facts
-	if w.isHeld() && !w.isPastSnapshot() || w.isOrphan || !f.Disk.Touched || f.Failed || f.Deleting || f.Unrecorded {
+	if w.isHeld() && !isPastSnapshot(w) || w.isOrphan || !f.Disk.Touched || f.Failed || f.Deleting || f.Unrecorded {
 		return nil
 	}
 	if w.isHeld() && f.Image.Snapshot == plan.Absent { // the record of a restored etcd is older than the cloud
-		if err := a.lookVersion(ctx, w); err != nil {
+		if err := lookVersion(ctx, a, w); err != nil {
 			return err
 		}
 	}
@@ -181,7 +181,7 @@ func (a images) confirmLost(ctx context.Context, w *pass) error {
 }
 
 // isPastSnapshot reports whether the record says that the snapshot was seen: the donor returns, or its workshop is gone.
-func (w *pass) isPastSnapshot() bool {
+func isPastSnapshot(w *pass) bool {
 	r := w.copyRecord()
 	return w.record.Returning || r.Accepted && (r.Workshop.CleaningUp || r.Workshop.Name == "")
 }
@@ -194,7 +194,8 @@ func (a images) inLists(ctx context.Context, w *pass) (plan.List, error) {
 		return plan.ListHas, nil
 	}
 	snapshots, missing := a.cloud.Snapshots(ctx, w.pool)
-	return listAnswer(slices.ContainsFunc(snapshots, func(s cloud.Snapshot) bool { return s.Tags[cloud.TagUID] == uid && s.State != cloud.Deleting }), err, missing)
+	isListed := slices.ContainsFunc(snapshots, func(s cloud.Snapshot) bool { return s.Tags[cloud.TagUID] == uid && s.State != cloud.Deleting })
+	return listAnswer(isListed, err, missing)
 }
 
 // tags of a snapshot or an image version: the Prototype, the donor, the donor's own image version, and the proof.

@@ -140,7 +140,7 @@ func (e witness) confirmMissing(ctx context.Context, w *pass, object string, lis
 	}
 	what := map[string]string{
 		poolObject: "pool " + w.p.Spec.Pool, versionObject: "version " + w.p.Spec.Version + " with its snapshot", trialObject: "the trial of version " + w.p.Spec.Version,
-		workshopObject: "workshop " + workshopName(w.p), copyObject: "the copy of the disk of node " + w.p.Spec.Donor.NodeName,
+		workshopObject: "the workshop of pool " + w.p.Spec.Pool, copyObject: "the copy of the disk of node " + w.p.Spec.Donor.NodeName,
 	}
 	return doubtful(what[object], string(w.pool), why)
 }

@@ -18,7 +18,7 @@ const nodePage = 250
 
 // isOutdated reports whether the pass has decided by other policies than the API server has now, as after a suspension that the cache
 // does not have yet.
-func (w *observed) isOutdated(ctx context.Context, d *Decider) (bool, error) {
+func isOutdated(ctx context.Context, d *Decider, w *observed) (bool, error) {
 	if d.Policies != nil {
 		return false, nil
 	}
@@ -42,8 +42,8 @@ func revisions(all []v1alpha1.PrototypePolicy) map[types.UID]int64 {
 
 // oldEvidence names what the caches of the controller have in an older state than the API server: a policy, or a Node that came or
 // became Ready. The verdict may be another one then.
-func (d *joinTracker) oldEvidence(ctx context.Context, w *observed) (string, error) {
-	if isOld, err := w.isOutdated(ctx, d.Decider); isOld || err != nil {
+func oldEvidence(ctx context.Context, d *Decider, w *observed) (string, error) {
+	if isOld, err := isOutdated(ctx, d, w); isOld || err != nil {
 		return "a policy", err
 	}
 	ready := map[string]bool{}

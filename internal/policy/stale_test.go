@@ -47,7 +47,7 @@ const stalePolicy = "stale"
 func newStaleEnv(t *testing.T, seed uint64, wrong func(*staleEnv)) *staleEnv {
 	s := &staleEnv{testEnv: newTestEnv(t), proxy: apitest.NewStale(t), random: rand.New(rand.NewPCG(seed, 34)), wrong: wrong}
 	s.must(s.client.DeleteAllOf(t.Context(), &corev1.Node{}))
-	for _, name := range []string{"one", "two"} {
+	for _, name := range []string{"one", "two", "three"} {
 		id := s.cloud.AddPool(memory.PoolSpec{Name: name, Capacity: 3, MaxSize: 100})
 		s.pools = append(s.pools, id)
 		for i := range 3 {
@@ -66,7 +66,8 @@ func (s *staleEnv) join(id cloud.PoolID, name string) {
 		v1alpha1.KuredRebootNeededAnnotation: s.clock.Now().Add(-24 * time.Hour).Format(time.RFC3339)}}}
 	n.Spec.ProviderID = string(s.cloud.AddInstance(id, name))
 	s.must(s.client.Create(s.Context(), n))
-	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(s.clock.Now().Add(-10 * time.Hour))}}
+	since := metav1.NewTime(s.clock.Now().Add(-10 * time.Hour))
+	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: since}}
 	s.must(s.client.Status().Update(s.Context(), n))
 }
 
@@ -176,7 +177,7 @@ func (s *staleEnv) happens(event int) string {
 		s.edit(stalePolicy, func(spec *v1alpha1.PrototypePolicySpec) { spec.MaxConcurrent = 3 - spec.MaxConcurrent })
 		return fmt.Sprintf("maxConcurrent is %d", 3-p.Spec.MaxConcurrent)
 	case event < 7:
-		names := [][]string{nil, {"one"}, {"two"}}[s.random.IntN(3)]
+		names := [][]string{nil, nil, {"one", "three"}, {"two"}}[s.random.IntN(4)]
 		s.edit(stalePolicy, func(spec *v1alpha1.PrototypePolicySpec) { spec.Pools.Names = names })
 		return fmt.Sprintf("the policy is for %v", names)
 	case event < 12 && len(active) > 0:
@@ -228,10 +229,12 @@ func (s *staleEnv) begun(before []v1alpha1.Prototype) error {
 	}
 	for _, one := range made {
 		if wanted := p.Spec.Pools.Names; missing != nil || p.Spec.Suspend || len(wanted) > 0 && !slices.Contains(wanted, one.Spec.Pool) {
-			return fmt.Errorf("%s begins under a policy that is missing (%t), suspended (%t), or for other pools (%v)", one.Name, missing != nil, p.Spec.Suspend, wanted)
+			return fmt.Errorf("%s begins under a policy that is missing (%t), suspended (%t), or for other pools (%v)",
+				one.Name, missing != nil, p.Spec.Suspend, wanted)
 		}
 		if active > int(p.Spec.MaxConcurrent) || byPool[one.Spec.PoolID] > 1 {
-			return fmt.Errorf("%s begins as one of %d captures, and of %d in its pool; maxConcurrent is %d", one.Name, active, byPool[one.Spec.PoolID], p.Spec.MaxConcurrent)
+			return fmt.Errorf("%s begins as one of %d captures, and of %d in its pool; maxConcurrent is %d",
+				one.Name, active, byPool[one.Spec.PoolID], p.Spec.MaxConcurrent)
 		}
 	}
 	return nil
