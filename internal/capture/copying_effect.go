@@ -57,7 +57,7 @@ func (c copying) endWorkshop(ctx context.Context, w *pass) error {
 	if err != nil || left || state != cloud.Absent || w.copy.workshop.State != cloud.Absent {
 		return err
 	}
-	if err := c.deleteUnseen(ctx, w); err != nil {
+	if err := deleteUnseen(ctx, c, w); err != nil {
 		return err
 	}
 	// The instance stays in the record: the cloud finds the copy by it.
@@ -74,7 +74,7 @@ func (c copying) quiesce(ctx context.Context, w *pass) error {
 	}
 	boot, err := bootOf(w.donor.node)
 	if err == nil {
-		err = c.deleteUnseen(ctx, w)
+		err = deleteUnseen(ctx, c, w)
 	}
 	if err != nil {
 		return err
@@ -194,7 +194,7 @@ func (c copying) await(ctx context.Context, w *pass, reads int, wanted func(v1al
 
 // deleteUnseen deletes the snapshot of the current try, of which nothing is left: a read that did not find it proves nothing, and it
 // holds the donor's secrets.
-func (c copying) deleteUnseen(ctx context.Context, w *pass) error {
+func deleteUnseen(ctx context.Context, c copying, w *pass) error {
 	if w.copyRecord().Try == 0 || w.copy.raw.State != cloud.Absent {
 		return nil
 	}
