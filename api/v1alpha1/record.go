@@ -172,7 +172,7 @@ type WorkshopRecord struct {
 
 // MissingRecord is an object of a capture that the cloud does not find. A single answer proves nothing.
 type MissingRecord struct {
-	// Object is "pool", "version" or "trial".
+	// Object is "pool", "version", "trial", "workshop", "copy" or "power-off".
 	Object string `json:"object"`
 	// Since is the time of the first of consecutive answers, and Last of the last that was recorded: one each minute. An answer
 	// long after Last is a first answer again.

@@ -6,6 +6,7 @@
 #   testsuite.sh needs K/N VARIABLE         succeed if a package of this part of the long suite reads the variable
 #   testsuite.sh run KIND K/N [FLAG...]     run a suite or a part, with more flags of the test binary
 #   testsuite.sh times KIND [PACKAGE...]    run a suite, or these packages of it, and write down the times
+#   testsuite.sh schedules KIND [PACKAGE...] run the tests that docs/contribute/schedules.md names, and write how much each plays
 #
 # KIND is short (`go test -short`), long (each test of a package that is long as a whole, and each test function that calls
 # testing.Short), or machines (tests on real machines, as root). GOTESTSUM is the program, GOTESTSUM_FORMAT its output, and
@@ -134,6 +135,39 @@ times() {
 	return $status
 }
 
+# schedules writes the numbers of schedules and worlds that tests log into their rows. Rows of other packages stay.
+schedules() {
+	local page=docs/contribute/schedules.md status=0 flags=()
+	packages=("${@:2}")
+	[[ $1 == long ]] || flags=(-short)
+	export kind=$1
+	sed -n 's/^| `\([^`]*\)` `\([^`]*\)`.*/0 \1 \2/p' $page >"$scratch/rows"
+	if ((${#packages[@]})); then
+		printf ' %s \n' "${packages[@]}" | grep -F -f - "$scratch/rows" >"$scratch/list"
+	else
+		cp "$scratch/rows" "$scratch/list"
+	fi
+	events "${flags[@]}" <"$scratch/list" >"$scratch/events" || status=$?
+	awk -F '|' -v OFS='|' -v column=$([[ $1 == short ]] && echo 3 || echo 4) '
+		function word(key,   text) {
+			text = match($0, "\"" key "\":\"[^\"]*") ? substr($0, RSTART + length(key) + 4, RLENGTH - length(key) - 4) : ""
+			return text
+		}
+		FILENAME ~ "/events$" {
+			if (match($0, ": [0-9]+ (schedules|worlds)")) {
+				said = substr($0, RSTART + 2, RLENGTH - 2); package = word("Package"); test = word("Test")
+				sub("^github.com/kamino-dev/kamino/", "", package); sub("/.*", "", test)
+				played[package " " test] += said
+			}
+			next
+		}
+		/^[|] `/ { split($2, of, "`"); key = of[2] " " of[4]; if (key in played) $column = " " played[key] " " }
+		{ print }' "$scratch/events" $page >"$scratch/page"
+	cp "$scratch/page" $page
+	grep '"Action":"fail"' "$scratch/events" >&2 || true
+	return $status
+}
+
 # measured runs a test binary for `go test -exec`, and notes the processor time of the binary and its children.
 measured() {
 	local status=0
@@ -198,7 +232,7 @@ case $command in
 list | events | one | measured) "$command" "$@" ;;
 shards) split "$1" 0 0 ;;
 needs) list long "$1" | awk '{ print $2 "/" }' | sort -u | xargs -I{} find {} -maxdepth 1 -name '*_test.go' | xargs grep -q -e "$2" ;;
-run | times)
+run | times | schedules)
 	scratch=$(mktemp -d)
 	export scratch
 	trap 'rm -rf "$scratch"' EXIT

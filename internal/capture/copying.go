@@ -50,13 +50,16 @@ const (
 // copyCloud has the calls of a cloud.Provider about workshops and copies of disks in use.
 type copyCloud interface {
 	Workshop(ctx context.Context, spec cloud.WorkshopSpec) (cloud.Trial, error)
+	Workshops(ctx context.Context, pools ...cloud.PoolID) ([]cloud.WorkshopSpec, error)
 	EnsureWorkshop(ctx context.Context, spec cloud.WorkshopSpec) (cloud.Trial, error)
 	EndWorkshop(ctx context.Context, spec cloud.WorkshopSpec) (cloud.State, error)
 	ConsoleOutput(ctx context.Context, id cloud.InstanceID) (string, error)
 	Snapshot(ctx context.Context, instance cloud.InstanceID, name string) (cloud.Snapshot, error)
+	Snapshots(ctx context.Context, pools ...cloud.PoolID) ([]cloud.Snapshot, error)
 	EnsureSnapshot(ctx context.Context, spec cloud.SnapshotSpec) (cloud.Snapshot, error)
 	DeleteSnapshot(ctx context.Context, instance cloud.InstanceID, name string) error
 	Copy(ctx context.Context, spec cloud.CopySpec) (cloud.DiskCopy, error)
+	Copies(ctx context.Context, pools ...cloud.PoolID) ([]cloud.CopySpec, error)
 	EnsureAttached(ctx context.Context, spec cloud.CopySpec) (cloud.DiskCopy, error)
 	EnsureDetached(ctx context.Context, spec cloud.CopySpec) (cloud.DiskCopy, error)
 	EndCopy(ctx context.Context, spec cloud.CopySpec) (cloud.State, error)
@@ -72,6 +75,7 @@ type copying struct {
 	orders     orders
 	pods       pods
 	store      store
+	witness    witness
 	events     recorder
 	wait       func(ctx context.Context, d time.Duration) error
 	now        clock
@@ -194,6 +198,9 @@ func (c copying) lookCopy(ctx context.Context, w *pass) (err error) {
 		return err
 	}
 	f.Copy.Volume = volumeOf(w.copy.disk)
+	if err := confirmCopyLost(ctx, c, w); err != nil {
+		return err
+	}
 	return lookHeartbeat(ctx, c, w)
 }
 
@@ -215,6 +222,39 @@ func lookHeartbeat(ctx context.Context, c copying, w *pass) error {
 	}
 	f.Copy.Heard = version != "" && r.Heartbeat != "" && version != r.Heartbeat || c.now().Sub(r.Free.Time) > heardLimit
 	return nil
+}
+
+// confirmCopyLost asks the lists of the cloud for an accepted copy of which reads have found neither snapshot nor disk. The copy would
+// be made again. Kamino itself removes it with a lost workshop.
+func confirmCopyLost(ctx context.Context, c copying, w *pass) error {
+	f, r := &w.facts, w.copyRecord()
+	isRemoved := slices.Contains([]plan.Workshop{plan.WorkshopLost, plan.WorkshopAway, plan.WorkshopEnding}, f.Copy.Workshop)
+	if w.ends() || isRemoved || !r.Accepted || f.Image.Snapshot != plan.Absent || f.Image.Version != plan.Absent {
+		return nil
+	}
+	if own := f.Copy.Raw != plan.Absent && f.Copy.Raw != plan.Deleting; own || f.Copy.Volume != plan.NoVolume {
+		return c.witness.endConfirm(ctx, w, copyObject)
+	}
+	name := w.copySpec(c.now()).Name
+	copies, err := c.cloud.Copies(ctx, w.pool)
+	snapshots, missing := c.cloud.Snapshots(ctx, w.pool)
+	isListed := slices.ContainsFunc(copies, func(s cloud.CopySpec) bool { return s.Name == name }) ||
+		slices.ContainsFunc(snapshots, func(s cloud.Snapshot) bool { return s.ID == r.Snapshot && s.State != cloud.Deleting })
+	list, err := listAnswer(isListed, err, missing)
+	if err != nil {
+		return err
+	}
+	return c.witness.confirmMissing(ctx, w, copyObject, list)
+}
+
+// confirmWorkshopLost asks the list of the cloud for a workshop that was there, and that a read has not found.
+func confirmWorkshopLost(ctx context.Context, c copying, w *pass) error {
+	all, err := c.cloud.Workshops(ctx, w.pool)
+	list, err := listAnswer(slices.ContainsFunc(all, func(s cloud.WorkshopSpec) bool { return s.Name == w.copyRecord().Workshop.Name }), err)
+	if err != nil {
+		return err
+	}
+	return c.witness.confirmMissing(ctx, w, workshopObject, list)
 }
 
 // rawOf is the state of the raw snapshot.
@@ -259,11 +299,18 @@ func (c copying) lookWorkshop(ctx context.Context, w *pass) (err error) {
 	if w.copy.workshop, err = c.cloud.Workshop(ctx, c.workshopSpec(w)); err != nil {
 		return err
 	}
-	seen := w.copy.workshop
-	if f.Copy.Workshop = builtState(r, seen); f.Copy.Workshop != plan.WorkshopMaking {
+	seen, isWanted := w.copy.workshop, !w.ends() && f.Image.Snapshot == plan.Absent && f.Image.Version == plan.Absent
+	f.Copy.Workshop = builtState(r, seen)
+	switch {
+	case f.Copy.Workshop == plan.WorkshopLost && seen.State == cloud.Absent && isWanted:
+		return confirmWorkshopLost(ctx, c, w)
+	case f.Copy.Workshop != plan.WorkshopMaking:
 		return nil
 	}
-	if len(seen.Instances) > 0 && !w.ends() && f.Image.Snapshot == plan.Absent {
+	if err := c.witness.endConfirm(ctx, w, workshopObject); err != nil {
+		return err
+	}
+	if len(seen.Instances) > 0 && isWanted {
 		if err := c.lookWorkshopNode(ctx, w); err != nil {
 			return err
 		}

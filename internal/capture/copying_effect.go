@@ -67,6 +67,9 @@ func (c copying) endWorkshop(ctx context.Context, w *pass) error {
 	if err != nil || left || state != cloud.Absent || w.copy.workshop.State != cloud.Absent {
 		return err
 	}
+	if err := deleteUnseen(ctx, c, w); err != nil {
+		return err
+	}
 	// The instance stays in the record: the cloud finds the copy by it.
 	return c.note(ctx, w, func(r *v1alpha1.CopyRecord) { r.Workshop = v1alpha1.WorkshopRecord{Instance: r.Workshop.Instance} })
 }
@@ -80,6 +83,9 @@ func (c copying) quiesce(ctx context.Context, w *pass) error {
 		return c.pods.createOrderPod(ctx, w, quiescePod(w.p, w.disk.order, c.pods.image.of(w.p)))
 	}
 	boot, err := bootOf(w.donor.node)
+	if err == nil {
+		err = deleteUnseen(ctx, c, w)
+	}
 	if err != nil {
 		return err
 	}
@@ -194,6 +200,15 @@ func (c copying) await(ctx context.Context, w *pass, reads int, wanted func(v1al
 		}
 	}
 	return nil, nil
+}
+
+// deleteUnseen deletes the snapshot of the current try, of which nothing is left: a read that did not find it proves nothing, and it
+// holds the donor's secrets.
+func deleteUnseen(ctx context.Context, c copying, w *pass) error {
+	if w.copyRecord().Try == 0 || w.copy.raw.State != cloud.Absent {
+		return nil
+	}
+	return c.deleteRaw(ctx, w)
 }
 
 func (c copying) deleteRaw(ctx context.Context, w *pass) error {

@@ -58,9 +58,12 @@ type testEnv struct {
 
 	kube    *fake.Clientset
 	objects kubetesting.ObjectTracker
+	server  *inmemory.Server
 	clean   client.Client // not subject to faults: the world's own hand
 	faulty  client.Client
 	wrapped cloud.Provider
+	// stale can give old answers of the cloud.
+	stale *memory.Stale
 
 	// schedule counts the engine's calls, and loses some by their number. lose, if set, decides about the others by their names.
 	schedule *memory.Schedule
@@ -166,7 +169,8 @@ func newTestEnv(t testing.TB, options ...option) *testEnv {
 		s.must(s.cloud.ProtectFromScaleIn(t.Context(), s.donor, cloud.TokenUnprotected))
 	}
 	s.buildCluster(s.peer)
-	provider := memory.NewFaulty(s.cloud, func(c memory.Call) memory.Outcome { return s.next(c.Op + " " + c.Resource) })
+	s.stale = memory.NewStale(s.cloud, s.clock.Now)
+	provider := memory.NewFaulty(s.stale, func(c memory.Call) memory.Outcome { return s.next(c.Op + " " + c.Resource) })
 	s.wrapped = provider.Provider
 	s.restart()
 	return s
@@ -215,9 +219,9 @@ func (s *testEnv) buildCluster(peer cloud.InstanceID) {
 		s.must(s.objects.Add(o))
 	}
 	s.kube.AddReactor("*", "*", s.react)
-	server := inmemory.New(s.clock.Now)
-	s.clean = server.Client(nil)
-	s.faulty = server.Client(func(call inmemory.Call, effect func() error) error { return outcome(s.next(call.String()), effect) })
+	s.server = inmemory.New(s.clock.Now)
+	s.clean = s.server.Client(nil)
+	s.faulty = s.server.Client(func(call inmemory.Call, effect func() error) error { return outcome(s.next(call.String()), effect) })
 }
 
 // restart is a new process: a new engine that knows nothing.

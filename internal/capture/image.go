@@ -46,22 +46,33 @@ func (a images) lookArtifacts(ctx context.Context, w *pass) error {
 	if f.LeavesDisk() {
 		return nil
 	}
-	var err error
 	if !w.isHeld() {
-		if w.image.version, err = a.cloud.Image(ctx, w.ref()); err != nil {
+		if err := lookVersion(ctx, a, w); err != nil {
 			return err
 		}
-		f.Image.Version = artifact(w, w.image.version.State, w.image.version.Tags)
-		f.Image.Quarantined = w.image.version.Tags[cloud.TagQuarantined] != ""
 	}
 	if r := w.record.Trial; r != nil && r.Name != "" && f.Image.Version == plan.Complete && !f.Failed && !f.Deleting {
 		return nil // the deletion of the snapshot was requested before the attempt; the end looks again
 	}
+	var err error
 	if w.image.snapshot, err = a.cloud.Snapshot(ctx, w.id, w.p.Name); err != nil {
 		return err
 	}
 	f.Image.Snapshot = snapshotOf(w)
+	if err := a.witness.confirmStarted(ctx, w); err != nil {
+		return err
+	}
 	return a.confirmLost(ctx, w)
+}
+
+func lookVersion(ctx context.Context, a images, w *pass) (err error) {
+	f := &w.facts
+	if w.image.version, err = a.cloud.Image(ctx, w.ref()); err != nil {
+		return err
+	}
+	f.Image.Version = artifact(w, w.image.version.State, w.image.version.Tags)
+	f.Image.Quarantined = w.image.version.Tags[cloud.TagQuarantined] != ""
+	return nil
 }
 
 // lookOutrun looks for a complete version of a capture that has lost its donor before any copy, as far as the record says: the
@@ -147,12 +158,17 @@ func (a images) deleteVersion(ctx context.Context, w *pass) error {
 	return a.cloud.DeleteImage(ctx, w.ref())
 }
 
-// confirmLost asks the lists of the cloud for the version and the snapshot of a released donor, if reads have found neither. The
-// capture would end as interrupted.
+// confirmLost asks the lists of the cloud for the version and the snapshot of a capture that is past its snapshot, if reads have found
+// neither. The capture would end as interrupted.
 func (a images) confirmLost(ctx context.Context, w *pass) error {
 	f := &w.facts
-	if w.isHeld() || w.isOrphan || !f.Disk.Touched || f.Failed || f.Deleting || f.Unrecorded {
+	if w.isHeld() && !isPastSnapshot(w) || w.isOrphan || !f.Disk.Touched || f.Failed || f.Deleting || f.Unrecorded {
 		return nil
+	}
+	if w.isHeld() && f.Image.Snapshot == plan.Absent { // the record of a restored etcd is older than the cloud
+		if err := lookVersion(ctx, a, w); err != nil {
+			return err
+		}
 	}
 	if f.Image.Version != plan.Absent || f.Image.Snapshot != plan.Absent && f.Image.Snapshot != plan.Deleting {
 		return a.witness.endConfirm(ctx, w, versionObject)
@@ -164,26 +180,22 @@ func (a images) confirmLost(ctx context.Context, w *pass) error {
 	return a.witness.confirmMissing(ctx, w, versionObject, list)
 }
 
+// isPastSnapshot reports whether the record says that the snapshot was seen: the donor returns, or its workshop is gone.
+func isPastSnapshot(w *pass) bool {
+	r := w.copyRecord()
+	return w.record.Returning || r.Accepted && (r.Workshop.CleaningUp || r.Workshop.Name == "")
+}
+
 // inLists looks for the version or the snapshot of the capture in the lists of the pool. A list that is not found is no witness.
 func (a images) inLists(ctx context.Context, w *pass) (plan.List, error) {
-	uid, answer := string(w.p.UID), plan.ListWithout
+	uid := string(w.p.UID)
 	images, err := a.cloud.Images(ctx, w.pool)
 	if slices.ContainsFunc(images, func(i cloud.Image) bool { return i.Tags[cloud.TagUID] == uid && i.State != cloud.Deleting }) {
 		return plan.ListHas, nil
 	}
 	snapshots, missing := a.cloud.Snapshots(ctx, w.pool)
-	if slices.ContainsFunc(snapshots, func(s cloud.Snapshot) bool { return s.Tags[cloud.TagUID] == uid && s.State != cloud.Deleting }) {
-		return plan.ListHas, nil
-	}
-	for _, err := range []error{err, missing} {
-		if err != nil && !cloud.Is(err, cloud.NotFound) {
-			return plan.ListMissing, err
-		}
-		if err != nil {
-			answer = plan.ListMissing
-		}
-	}
-	return answer, nil
+	isListed := slices.ContainsFunc(snapshots, func(s cloud.Snapshot) bool { return s.Tags[cloud.TagUID] == uid && s.State != cloud.Deleting })
+	return listAnswer(isListed, err, missing)
 }
 
 // tags of a snapshot or an image version: the Prototype, the donor, the donor's own image version, and the proof.

@@ -74,7 +74,7 @@ func (e *Engine) rooms() rooms {
 	r.orders = orders{kube: e.Kube, client: e.Client, store: kept, hold: r.hold, rules: rules, image: image, podNamespace: podNamespace, now: e.now}
 	r.copying = copying{
 		kube: e.Kube, client: e.Client, cloud: e.Cloud, observer: e.TrialObserver, customData: data, orders: r.orders, pods: r.pods, store: kept,
-		events: record, wait: e.sleep, now: e.now,
+		witness: missing, events: record, wait: e.sleep, now: e.now,
 	}
 	r.images = images{cloud: e.Cloud, witness: missing, now: e.now}
 	r.promotion = promotion{

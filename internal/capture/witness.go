@@ -29,8 +29,11 @@ var doubts = map[plan.Doubt]string{
 
 // doubtful is the error of a pass that does not believe the cloud's answer. The pass acts as if the cloud had not answered.
 func doubtful(what, id, why string) error {
-	return &cloud.Error{Kind: cloud.Unavailable, Op: "read", Resource: id, Code: NotFoundDoubtful, RetryAfter: doubtDelay,
-		Message: "the cloud answers that " + what + " does not exist, but " + why}
+	return unconfirmed(id, "the cloud answers that "+what+" does not exist, but "+why)
+}
+
+func unconfirmed(id, message string) error {
+	return &cloud.Error{Kind: cloud.Unavailable, Op: "read", Resource: id, Code: NotFoundDoubtful, RetryAfter: doubtDelay, Message: message}
 }
 
 // IsDoubtful returns the error of an answer NotFound that Kamino does not believe yet; nil for all others.
@@ -90,6 +93,23 @@ func inPoolList(ctx context.Context, c instanceLister, pool cloud.PoolID, id clo
 	return plan.ListWithout, nil
 }
 
+// listAnswer is the answer of lists that have an object or not. A list that is not found is no witness.
+func listAnswer(has bool, errs ...error) (plan.List, error) {
+	if has {
+		return plan.ListHas, nil
+	}
+	answer := plan.ListWithout
+	for _, err := range errs {
+		switch {
+		case cloud.Is(err, cloud.NotFound), cloud.Is(err, cloud.Unsupported):
+			answer = plan.ListMissing
+		case err != nil:
+			return plan.ListMissing, err
+		}
+	}
+	return answer, nil
+}
+
 // witness asks a second time before a capture believes that one of its objects does not exist.
 type witness struct {
 	cloud instanceLister
@@ -99,30 +119,20 @@ type witness struct {
 
 // objects of a capture besides the donor, as in the record of a missing object.
 const (
-	poolObject    = "pool"
-	versionObject = "version"
-	trialObject   = "trial"
+	poolObject     = "pool"
+	versionObject  = "version"
+	trialObject    = "trial"
+	workshopObject = "workshop"
+	copyObject     = "copy"
+	powerOff       = "power-off"
 )
 
 // confirmMissing returns an error unless the cloud's answer is believed that an object of the capture does not exist. list is
 // the answer of another read that would find the object. The first answer is recorded.
 func (e witness) confirmMissing(ctx context.Context, w *pass, object string, list plan.List) error {
-	now := metav1.NewTime(e.now())
-	noted := v1alpha1.MissingRecord{Object: object, Since: now}
-	if i := missingAt(w.record, object); i >= 0 && now.Sub(w.record.Missing[i].Last.Time).Abs() < consecutive {
-		noted = w.record.Missing[i]
-	}
-	doubt, agreed := judgeAbsence(plan.Absence{List: list}, noted.AgreedSince, now)
-	if doubt == plan.NoDoubt {
-		return nil
-	}
-	if now.Sub(noted.Last.Time) >= lastEvery || !noted.AgreedSince.Equal(agreed) {
-		noted.Last, noted.AgreedSince = now, agreed
-		if err := e.store.record(ctx, w, func(r *v1alpha1.Record) {
-			r.Missing = append(withoutMissing(r.Missing, object), noted)
-		}); err != nil {
-			return err
-		}
+	doubt, err := e.ask(ctx, w, object, list)
+	if err != nil || doubt == plan.NoDoubt {
+		return err
 	}
 	why := doubts[doubt]
 	if doubt == plan.IsListed {
@@ -130,8 +140,41 @@ func (e witness) confirmMissing(ctx context.Context, w *pass, object string, lis
 	}
 	what := map[string]string{
 		poolObject: "pool " + w.p.Spec.Pool, versionObject: "version " + w.p.Spec.Version + " with its snapshot", trialObject: "the trial of version " + w.p.Spec.Version,
+		workshopObject: "the workshop of pool " + w.p.Spec.Pool, copyObject: "the copy of the disk of node " + w.p.Spec.Donor.NodeName,
 	}
 	return doubtful(what[object], string(w.pool), why)
+}
+
+// confirmStarted is confirmMissing for the power-off of a donor whose disk was copied while it was off.
+func (e witness) confirmStarted(ctx context.Context, w *pass) error {
+	f := w.facts
+	isCopied := f.Image.Snapshot != plan.Absent && f.Image.Snapshot != plan.Foreign
+	if !w.isHeld() || !isCopied || f.Copy.Wanted || f.Hold.Returning || w.ends() || w.isOrphan || f.Donor.Rebooted {
+		return nil
+	}
+	if f.Donor.Power != plan.On && f.Donor.Power != plan.Changing {
+		return e.endConfirm(ctx, w, powerOff)
+	}
+	doubt, err := e.ask(ctx, w, powerOff, plan.ListWithout)
+	if err != nil || doubt == plan.NoDoubt {
+		return err
+	}
+	return unconfirmed(string(w.id), "the cloud answers that node "+w.p.Spec.Donor.NodeName+" runs, whose disk was copied while it was off, but "+doubts[doubt])
+}
+
+// ask judges and records an answer.
+func (e witness) ask(ctx context.Context, w *pass, object string, list plan.List) (plan.Doubt, error) {
+	now := metav1.NewTime(e.now())
+	noted := v1alpha1.MissingRecord{Object: object, Since: now}
+	if i := missingAt(w.record, object); i >= 0 && now.Sub(w.record.Missing[i].Last.Time).Abs() < consecutive {
+		noted = w.record.Missing[i]
+	}
+	doubt, agreed := judgeAbsence(plan.Absence{List: list}, noted.AgreedSince, now)
+	if doubt == plan.NoDoubt || now.Sub(noted.Last.Time) < lastEvery && noted.AgreedSince.Equal(agreed) {
+		return doubt, nil
+	}
+	noted.Last, noted.AgreedSince = now, agreed
+	return doubt, e.store.record(ctx, w, func(r *v1alpha1.Record) { r.Missing = append(withoutMissing(r.Missing, object), noted) })
 }
 
 // endConfirm ends the record of a missing object: the object exists.

@@ -84,8 +84,17 @@ func (d *Decider) atLimit(w *observed, o *cachedOutcome) bool {
 	return true
 }
 
-// refresh decides again, with fresh answers of the cloud and of the API server.
+// refresh decides again, with fresh answers of the cloud and of the API server. If a policy has changed meanwhile, the decision waits for
+// a pass that has the change.
 func (d *Decider) refresh(ctx context.Context, w *observed, o *cachedOutcome) error {
+	if isOld, err := isOutdated(ctx, d, w); isOld || err != nil {
+		if o.Wanted {
+			o.Status.Decision = &v1alpha1.PoolDecision{Reason: Queued, Message: fmt.Sprintf(
+				"node %s waits because a policy has changed, and the controller has not received the change yet", o.Choice.Donor.Name)}
+		}
+		o.queued, o.Wanted, o.rebuild = true, false, false
+		return err
+	}
 	live := &v1alpha1.PrototypeList{}
 	if err := d.Client.List(ctx, live); err != nil {
 		return fmt.Errorf("list prototypes: %w", err)

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -362,6 +363,12 @@ func (d *joinTracker) decideRollback(ctx context.Context, w *observed, r *rules,
 	}
 	if begun = unfinishedRollback(look); begun == nil {
 		if t.verdict = decide(d.facts(t, r, w.now), t); t.verdict.Do == joinhealth.Nothing {
+			return
+		}
+		if old, err := oldEvidence(ctx, d.Decider, w); old != "" || err != nil {
+			d.Log.Info("join health waits", "pool", t.pool.Name, "verdict", t.verdict.State, "old", old, "error", err)
+			t.due = w.now.Add(judgeInterval)
+			t.verdict.Message += ". Kamino waits, because the controller has not received the latest state of " + cmp.Or(old, "the cluster")
 			return
 		}
 	}

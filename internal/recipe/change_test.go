@@ -26,6 +26,7 @@ var now = time.Date(2026, 3, 3, 12, 0, 0, 0, time.UTC)
 // testEnv is a cloud with a pool on the bad version, and a store for values that the recipe loses.
 type testEnv struct {
 	*testing.T
+	clock *memory.Clock
 	cloud *memory.Cloud
 	pool  cloud.PoolID
 	kube  kubernetes.Interface
@@ -33,7 +34,8 @@ type testEnv struct {
 
 func newTestEnv(t *testing.T) *testEnv {
 	t.Helper()
-	s := &testEnv{T: t, cloud: memory.New(memory.Config{Now: func() time.Time { return now }}), kube: fake.NewClientset()}
+	clock := memory.NewClock(now)
+	s := &testEnv{T: t, clock: clock, cloud: memory.New(memory.Config{Now: clock.Now}), kube: fake.NewClientset()}
 	s.pool = s.cloud.AddPool(memory.PoolSpec{Name: "pool1", Image: "memory:///pools/pool1/versions/" + bad, Bootstrap: []string{"customData"}})
 	for _, v := range []string{old, bad} {
 		s.cloud.AddVersion(s.pool, memory.VersionSpec{Version: v,
@@ -193,6 +195,7 @@ func (s *testEnv) toItsEnd(name string, change *Change) {
 		var err error
 		fresh := *change
 		crashed := memory.RunUntilCrash(func() { r, err = fresh.Pass(s.Context()) })
+		s.clock.Advance(5 * time.Second)
 		if broken := s.invariants(name); broken != nil {
 			s.Error(broken)
 		}

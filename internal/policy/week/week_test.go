@@ -27,17 +27,18 @@ const (
 
 // seeds is the number of weeks per test, each with its own seed; KAMINO_WEEKS sets another number.
 func seeds(t *testing.T, short bool) int {
-	switch text := os.Getenv("KAMINO_WEEKS"); {
-	case text != "":
-		n, err := strconv.Atoi(text)
-		if err != nil {
+	n := 20
+	if short {
+		n = 1
+	}
+	if text := os.Getenv("KAMINO_WEEKS"); text != "" {
+		var err error
+		if n, err = strconv.Atoi(text); err != nil {
 			t.Fatalf("KAMINO_WEEKS=%s is not a number", text)
 		}
-		return n
-	case short:
-		return 1
 	}
-	return 20
+	t.Logf("%d schedules", n)
+	return n
 }
 
 // TestSevenDays plays the week with several seeds.

@@ -105,11 +105,15 @@ func (c Courses) LoseEach(t *testing.T) {
 	if len(chosen) < c.Least {
 		t.Fatalf("%d calls are lost, want at least %d of %v", len(chosen), c.Least, calls)
 	}
-	t.Logf("%d of %d calls", len(chosen), len(calls))
 	losses := c.Losses
 	if losses == nil {
 		losses = Losses()
 	}
+	played := len(chosen) * len(losses)
+	if c.Sparse {
+		played = len(chosen)
+	}
+	t.Logf("%d schedules lose %d of %d calls", played, len(chosen), len(calls))
 	for way, loss := range losses {
 		t.Run(loss.Name, func(t *testing.T) {
 			t.Parallel()

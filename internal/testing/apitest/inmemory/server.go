@@ -42,6 +42,18 @@ type Server struct {
 // a UID.
 func New(now func() time.Time) *Server { return &Server{now: now, kept: map[string]client.Object{}} }
 
+// Backup returns a function that restores all objects as they are now, as a restore of etcd does.
+func (s *Server) Backup() (restore func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	kept := maps.Clone(s.kept) // a write never changes a stored object
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.kept = maps.Clone(kept)
+	}
+}
+
 // Call is a client's call. Verb is get, list, create, update, patch or delete; Kind is the kind of the object or of the
 // listed objects.
 type Call struct {
