@@ -182,8 +182,8 @@ func nodesInPools(_ context.Context, c *observed) []Finding {
 		f = fail("", "check that this is the right cluster: kubectl config current-context", "the cluster has no nodes")
 	case c.Cloud == nil:
 		f = ok("the cluster has %s", wording.Count(c.nodes, "node"))
-	case c.poolError != nil:
-		f = c.refusedByCloud(c.poolError)
+	case c.seen.Trouble != nil:
+		f = c.refusedByCloud(c.seen.Trouble)
 	case c.onlyError != nil:
 		f = fail(admission.NotInPool, "run again without a pool name to list the pools", "%s", c.onlyError)
 	case len(c.pools) == 0:

@@ -40,6 +40,8 @@ type observed struct {
 	leaseState attention.Lease
 	stateError error
 
+	seen          *membership.Cluster
+	joiner        membership.Joiner
 	pools         map[cloud.PoolID]*members
 	nodes         int
 	csi           int
@@ -47,8 +49,8 @@ type observed struct {
 	reservedNodes []reservations.Node
 	// outside is a node without a pool, with the reason; empty if there is none.
 	outside string
-	// poolError is the cloud's error for the nodes' pools, and onlyError the reason why Only matches no pool.
-	poolError, onlyError error
+	// onlyError is the reason why Only matches no pool.
+	onlyError error
 	// lacking: the installation is incomplete, which is a finding of its own.
 	lacking bool
 }
@@ -68,16 +70,16 @@ func observe(ctx context.Context, d *Doctor) (*observed, error) {
 			c.policies = nil
 		}
 	}
-	err := node.Pages(ctx, d.Kube, "", func(page []corev1.Node) error {
-		of := c.poolsOf(ctx, page)
-		for i := range page {
-			c.add(&page[i], of[i])
-		}
-		return nil
-	})
-	if err != nil {
+	var registry membership.Registry
+	if d.Cloud != nil {
+		registry = d.Cloud
+	}
+	c.joiner.Kube = d.Kube
+	var err error
+	if c.seen, err = membership.Look(ctx, d.Kube, registry, c.add); err != nil {
 		return nil, err
 	}
+	c.seen.Prototypes = c.prototypes
 	c.limit(ctx)
 	return c, nil
 }
@@ -109,23 +111,6 @@ func (c *observed) ordered() []cloud.PoolID {
 	return slices.SortedFunc(maps.Keys(c.pools), func(a, b cloud.PoolID) int {
 		return cmp.Or(cmp.Compare(c.pools[a].name, c.pools[b].name), cmp.Compare(a, b))
 	})
-}
-
-// poolsOf returns the nodes' pools. A cloud error is a finding, and ends further requests.
-func (c *observed) poolsOf(ctx context.Context, nodes []corev1.Node) []cloud.Membership {
-	none := make([]cloud.Membership, len(nodes))
-	if c.Cloud == nil || c.poolError != nil {
-		return none
-	}
-	values := make([]cloud.NodeValues, len(nodes))
-	for i := range nodes {
-		values[i] = membership.Values(&nodes[i])
-	}
-	var found []cloud.Membership
-	if found, c.poolError = membership.Of(ctx, c.Cloud, values...); c.poolError != nil {
-		return none
-	}
-	return found
 }
 
 // add counts a node; the pool is empty if there is none or if the pool is unknown.
@@ -180,7 +165,7 @@ type donor struct {
 func (m *members) add(n *corev1.Node, policies []v1alpha1.PrototypePolicy) {
 	m.nodes++
 	if m.like == nil {
-		m.like = n.DeepCopy()
+		m.like = n
 	}
 	m.names[strings.ToLower(n.Spec.ProviderID)] = n.Name
 	of := donor{n.Name, n.Spec.ProviderID, nodestate.Available(n) && n.Annotations[v1alpha1.ReservationAnnotation] == "", nodestate.Ready(n)}

@@ -65,7 +65,7 @@ func (h *Reservations) LookWith(ctx context.Context, all []v1alpha1.Prototype, s
 	captures, seen := reservations.CapturesOf(all), ReservationList{Nodes: []reservations.Node{}}
 	var leases []node.Lease
 	leases, seen.LeaseError = h.reservations().All(ctx)
-	err := membership.Each(ctx, h.Cluster.Kube, h.Cloud, "", func(n *corev1.Node, of cloud.Membership) error {
+	nodes, err := membership.Look(ctx, h.Cluster.Kube, h.Cloud, func(n *corev1.Node, of cloud.Membership) {
 		show(n, of.Pool)
 		found, isHeld := captures.Of(n)
 		if seen.LeaseError == nil {
@@ -77,15 +77,14 @@ func (h *Reservations) LookWith(ctx context.Context, all []v1alpha1.Prototype, s
 		if of.Pool != "" && !slices.Contains(seen.Pools, of.Pool) {
 			seen.Pools = append(seen.Pools, of.Pool)
 		}
-		return nil
 	})
-	if err != nil {
+	if err = cmp.Or(err, nodes.Trouble); err != nil {
 		return seen, err
 	}
 	reservations.Sort(seen.Nodes)
 	slices.SortFunc(seen.Pools, func(a, b cloud.PoolID) int { return cmp.Compare(a, b) })
 	seen.Pools = reservations.Union(seen.Pools, reservations.PoolsOf(all))
-	seen.Left, seen.LeftError = h.Engine.Leftovers(ctx, seen.Pools)
+	seen.Left, seen.LeftError = h.Engine.Leftovers(ctx, seen.Pools, nodes)
 	return seen, nil
 }
 
