@@ -40,17 +40,20 @@ policy is evaluated with an empty policy.`,
   kamino plan pool1 -f policy.yaml
   kamino plan -o json | jq -r '.pools[] | select(.captures) | .donor'`,
 		Args: cobra.MaximumNArgs(1), ValidArgsFunction: completePools(f, o),
-		RunE: inSession(f, o, func(ctx context.Context, s *session, args []string) error {
+		RunE: inLook(f, o, func(ctx context.Context, s *session, args []string) error {
 			return s.plan(ctx, strings.Join(args, ""), from, format)
 		}),
 	}
 	from.bind(f, o, cmd)
+	o.bindTimeout(cmd)
 	output.Bind(cmd, &format, output.Table, output.Wide, output.JSON, output.YAML)
 	return cmd
 }
 
 // plan decides and prints the decisions. After an error of one part, plan still prints the other parts.
 func (s *session) plan(ctx context.Context, pool string, from policySource, format output.Format) error {
+	ctx, cancel := limited(ctx, s.options.LookTimeout)
+	defer cancel()
 	plans, seen, err := s.plans(ctx, pool, from)
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"math"
 	"net/http"
@@ -25,8 +26,11 @@ import (
 
 // verbWorld is a cluster with its cloud, and counts what verbs read of both.
 type verbWorld struct {
-	url   string
-	cloud *memory.Faulty
+	handler http.Handler
+	cloud   *memory.Faulty
+	// throttles, if set, reports whether the cloud throttles the next call.
+	throttles func() bool
+	built     time.Time
 
 	mu sync.Mutex
 	// api and calls are requests to the API server and calls of the cloud, by resource and name. objects are those in answers.
@@ -77,24 +81,25 @@ func newVerbWorld(t *testing.T, of size) *verbWorld {
 		t.Fatal(err)
 	}
 	t.Cleanup(api.Close)
-	w := &verbWorld{api: map[string]int{}, calls: map[string]int{}}
-	counting := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
-		answer := httptest.NewRecorder()
-		api.ServeHTTP(answer, r)
-		w.count(r, answer.Body.Bytes())
-		maps.Copy(out.Header(), answer.Header())
-		out.WriteHeader(answer.Code)
-		_, _ = out.Write(answer.Body.Bytes())
-	}))
-	t.Cleanup(counting.Close)
-	w.url = counting.URL
+	w := &verbWorld{handler: api, built: time.Now(), api: map[string]int{}, calls: map[string]int{}}
 	w.cloud = memory.NewFaulty(world, func(call memory.Call) memory.Outcome {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.calls[call.Op]++
-		return memory.Outcome{}
+		if w.throttles != nil && w.throttles() {
+			return memory.Throttle(time.Second)
+		}
+		return memory.Pass()
 	})
 	return w
+}
+
+// RoundTrip implements http.RoundTripper without a network.
+func (w *verbWorld) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer := httptest.NewRecorder()
+	w.handler.ServeHTTP(answer, r)
+	w.count(r, answer.Body.Bytes())
+	return answer.Result(), nil
 }
 
 func (w *verbWorld) count(r *http.Request, answer []byte) {
@@ -113,16 +118,24 @@ func (w *verbWorld) count(r *http.Request, answer []byte) {
 // run runs a verb from empty counters.
 func (w *verbWorld) run(t *testing.T, verb string) {
 	t.Helper()
+	if code := w.try(t, verb, t.Output()); code != ExitDone {
+		t.Fatalf("%s: exit code %d", verb, code)
+	}
+}
+
+// try runs a verb, and returns its exit code.
+func (w *verbWorld) try(t *testing.T, verb string, said io.Writer) int {
+	t.Helper()
 	clear(w.api)
 	clear(w.calls)
 	w.objects = 0
 	f := NewFactory()
-	f.Out, f.Err = t.Output(), t.Output()
-	f.Connect = func(*Options) (*cluster.Connection, error) { return cluster.New(&rest.Config{Host: w.url}, "test") }
-	f.Cloud = func(context.Context, *Options) (cloud.Provider, error) { return w.cloud.Provider, nil }
-	if code := f.Run(t.Context(), append(strings.Fields(verb), "--cloud", "azure")); code != ExitDone {
-		t.Fatalf("%s: exit code %d", verb, code)
+	f.Out, f.Err = t.Output(), said
+	f.Connect = func(*Options) (*cluster.Connection, error) {
+		return cluster.New(&rest.Config{Host: "https://api", Transport: w}, "test")
 	}
+	f.Cloud = func(context.Context, *Options) (cloud.Provider, error) { return w.cloud.Provider, nil }
+	return f.Run(t.Context(), append(strings.Fields(verb), "--cloud", "azure"))
 }
 
 // requests are those to the API server and the calls of the cloud.

@@ -1,14 +1,17 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/runner"
+	"github.com/kamino-dev/kamino/internal/wording"
 )
 
 // session is a command with its clients.
@@ -57,6 +60,38 @@ func inSession(f *Factory, o *Options, do func(ctx context.Context, s *session, 
 		}
 		return do(cmd.Context(), s, args)
 	}
+}
+
+// inLook runs a verb that only reads, and so waits while the cloud throttles.
+func inLook(f *Factory, o *Options, do func(ctx context.Context, s *session, args []string) error) func(*cobra.Command, []string) error {
+	return inSession(f, o, func(ctx context.Context, s *session, args []string) error {
+		s.provider = f.patient(s.provider, o)
+		s.engine = f.Engine(s.cluster, s.provider, o)
+		return do(ctx, s, args)
+	})
+}
+
+// patient returns the provider for a verb that only reads. After quietly of waiting, patient says why.
+func (f *Factory) patient(provider cloud.Provider, o *Options) cloud.Provider {
+	var waited time.Duration
+	return cloud.Patient(provider, func(wait time.Duration) {
+		if before := waited; before <= quietly && before+wait > quietly {
+			f.note("The cloud throttles the credential. Kamino waits as the cloud asks, for up to %s.", wording.Duration(cmp.Or(o.LookTimeout, lookTime)))
+		}
+		waited += wait
+	})
+}
+
+const (
+	// quietly is how long a verb waits without a word.
+	quietly = 3 * time.Second
+	// lookTime is the default of --timeout for verbs that only read.
+	lookTime = 5 * time.Minute
+)
+
+// bindTimeout adds the flag --timeout to a verb that only reads.
+func (o *Options) bindTimeout(cmd *cobra.Command) {
+	cmd.Flags().DurationVar(&o.LookTimeout, "timeout", lookTime, "how long to wait for a cloud or an API server that throttles")
 }
 
 // inCluster runs a verb that needs no cloud and no credential.

@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"k8s.io/client-go/kubernetes"
@@ -187,8 +186,6 @@ type Doctor struct {
 	Case func(ctx context.Context, p *v1alpha1.Prototype, seen *membership.Cluster) (*admission.Case, error)
 	// Leftovers lists leftovers of lost captures, in the cluster and in the cloud. Optional.
 	Leftovers func(ctx context.Context, pools []cloud.PoolID, seen *membership.Cluster) ([]reservations.Leftover, error)
-	// Progress, if set, is called with the pools that are done and all pools, from several goroutines.
-	Progress func(done, of int)
 	// Kured is the DaemonSet of kured as NAMESPACE/NAME; empty skips the check.
 	Kured     string
 	Namespace string
@@ -212,18 +209,9 @@ func (d *Doctor) Examine(ctx context.Context) (r Report, err error) {
 		return r, nil
 	}
 	ids := c.ordered()
-	ctx = cloud.PrefetchRecipes(cloud.WithReadCache(ctx), d.Cloud, ids) // checks share the answers of the cloud
+	ctx = cloud.WithReadCache(ctx) // checks share the answers of the cloud
 	parts, said := make([]Report, len(ids)), make([]attention.Pool, len(ids))
-	var wait sync.WaitGroup
-	slots := make(chan struct{}, parallel)
-	for i, id := range ids {
-		wait.Go(func() {
-			slots <- struct{}{}
-			defer func() { <-slots }()
-			parts[i], said[i] = c.examinePool(ctx, id)
-		})
-	}
-	wait.Wait()
+	cloud.EachPool(ctx, d.Cloud, ids, func(ctx context.Context, i int) { parts[i], said[i] = c.examinePool(ctx, ids[i]) })
 	items := map[string][]attention.Item{}
 	for _, i := range c.needsPerson(said, nil) {
 		items[i.Pool] = append(items[i.Pool], i)
@@ -236,9 +224,6 @@ func (d *Doctor) Examine(ctx context.Context) (r Report, err error) {
 	}
 	return r, nil
 }
-
-// parallel is the number of pools examined at once.
-const parallel = 16
 
 // examinePool runs the checks of a pool, and returns the pool for the list of what needs a person.
 func (c *observed) examinePool(ctx context.Context, id cloud.PoolID) (r Report, said attention.Pool) {
