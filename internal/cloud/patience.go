@@ -34,20 +34,25 @@ func Patient(provider Provider, said func(wait time.Duration)) Provider {
 			}
 			err := call(ctx)
 			wait := cmp.Or(RetryAfter(err), pause)
-			if !Is(err, Throttled) || !time.Now().Add(wait).Before(last) {
+			if isThrottled := Is(err, Throttled); !gate.leave(isThrottled, wait) || !time.Now().Add(wait).Before(last) {
 				return err
 			}
-			gate.close(wait)
 		}
 	})
 }
 
-// gate holds all reads back until a time.
+// recheck is the time between two looks of a read that waits for other reads.
+const recheck = 20 * time.Millisecond
+
+// gate holds all reads back until a time. After the first wait, it also limits the reads at a time: half as many after a wait, and one
+// more after as many answers. Otherwise most requests of a burst would only be refused.
 type gate struct {
 	said func(time.Duration)
 
 	mu    sync.Mutex
 	until time.Time
+	// inside is the number of reads, and width the limit; 0 for no limit.
+	inside, width float64
 }
 
 // pass waits until the gate is open, or until the context ends.
@@ -55,11 +60,13 @@ func (g *gate) pass(ctx context.Context) error {
 	for {
 		g.mu.Lock()
 		wait := time.Until(g.until)
-		g.mu.Unlock()
-		if wait <= 0 {
+		if wait <= 0 && (g.width == 0 || g.inside+1 <= g.width) {
+			g.inside++
+			g.mu.Unlock()
 			return nil
 		}
-		timer := time.NewTimer(wait)
+		g.mu.Unlock()
+		timer := time.NewTimer(max(wait, recheck))
 		select {
 		case <-ctx.Done():
 			timer.Stop()
@@ -69,15 +76,24 @@ func (g *gate) pass(ctx context.Context) error {
 	}
 }
 
-// close keeps the gate closed for a time.
-func (g *gate) close(wait time.Duration) {
+// leave ends a read. After a throttled read, the gate is closed for a time, and leave returns true.
+func (g *gate) leave(isThrottled bool, wait time.Duration) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if !isThrottled {
+		if g.inside--; g.width > 0 {
+			g.width += 1 / g.width
+		}
+		return false
+	}
 	now := time.Now()
 	if !g.until.After(now) {
 		g.said(wait)
+		g.width = max(1, min(g.inside, parallel)/2)
 	}
+	g.inside--
 	if until := now.Add(wait); until.After(g.until) {
 		g.until = until
 	}
+	return true
 }
