@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -34,7 +35,10 @@ type judged struct {
 func preflight(ctx context.Context, p *poolView) []Finding {
 	var first *judged
 	var bootstrap bootstrapkind.Answer
-	for _, candidate := range p.likely() {
+	for i, candidate := range p.likely() {
+		if i > 0 && !p.lists(ctx, candidate) {
+			continue
+		}
 		preview := p.preview(candidate)
 		how, err := p.join(ctx, preview)
 		var found *admission.Case
@@ -59,6 +63,13 @@ func preflight(ctx context.Context, p *poolView) []Finding {
 	}
 	p.bootstrap = bootstrap
 	return p.findings(*first)
+}
+
+// lists reports whether the cloud lists the instance of the node, or does not answer. One list costs less than the questions about an
+// instance that is not there.
+func (p *poolView) lists(ctx context.Context, of donor) bool {
+	all, err := p.Cloud.Instances(ctx, p.id)
+	return err != nil || slices.ContainsFunc(all, func(i cloud.Instance) bool { return strings.EqualFold(string(i.ID), of.providerID) })
 }
 
 // profile reports how the pool's nodes join. An unknown profile is no failure: a user names the profile.

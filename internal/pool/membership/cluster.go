@@ -16,7 +16,8 @@ import (
 // Cluster is one look at the Nodes of a cluster and their pools. A command that asks about many pools looks once, and judges each pool
 // by the same look. After the look, a Cluster is safe for concurrent use. A nil Cluster has seen nothing.
 type Cluster struct {
-	// Nodes are all Nodes, in the order of the API server, without managed fields and container images.
+	// Nodes are all Nodes, in the order of the API server, without managed fields, and without what only the kubelet reads in
+	// their status.
 	Nodes []*corev1.Node
 	// Trouble is why the pools of some Nodes are unknown; nil if all are known.
 	Trouble error
@@ -46,7 +47,8 @@ func Look(ctx context.Context, kube kubernetes.Interface, r Registry, see ...fun
 			for _, do := range see {
 				do(n, of[i])
 			}
-			n.ManagedFields, n.Status.Images = nil, nil
+			n.ManagedFields, n.Status = nil, corev1.NodeStatus{Conditions: n.Status.Conditions, NodeInfo: n.Status.NodeInfo,
+				Capacity: n.Status.Capacity, Allocatable: n.Status.Allocatable}
 			c.Nodes, c.homes[n.Name] = append(c.Nodes, n), home{n, of[i]}
 			c.pools[of[i].Pool] = append(c.pools[of[i].Pool], n)
 		}
