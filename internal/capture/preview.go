@@ -25,7 +25,8 @@ func (e *Engine) Refusals(ctx context.Context, p *v1alpha1.Prototype) ([]cloud.R
 // parts. What seen has is not read again.
 func (e *Engine) Preview(ctx context.Context, p *v1alpha1.Prototype, seen *membership.Cluster) (admission.Preview, error) {
 	ctx = cloud.EnsureReadCache(ctx)
-	r := e.roomsWith(seen)
+	r := e.rooms()
+	r.preflight.seen, r.donors.seen = seen, seen
 	w, err := r.observeAsNew(ctx, p)
 	if w == nil {
 		return admission.Preview{}, err
@@ -58,19 +59,14 @@ func (e *Engine) Preview(ctx context.Context, p *v1alpha1.Prototype, seen *membe
 // Case returns the facts for the admission of the Prototype, which need not exist. The error means that the Node or the
 // pools of nodes are unreadable. What seen has is not read again, nor what is under the caller's cloud.WithReadCache.
 func (e *Engine) Case(ctx context.Context, p *v1alpha1.Prototype, seen *membership.Cluster) (*admission.Case, error) {
-	r := e.roomsWith(seen)
+	r := e.rooms()
+	r.preflight.seen, r.donors.seen = seen, seen
 	w, err := r.observeAsNew(ctx, p)
 	if w == nil {
 		return nil, err
 	}
 	r.preflight.askEvictions(ctx, w)
 	return w.preflight.admission, nil
-}
-
-func (e *Engine) roomsWith(seen *membership.Cluster) rooms {
-	r := e.rooms()
-	r.preflight.seen, r.donors.seen = seen, seen
-	return r
 }
 
 // askEvictions asks the API server whether budgets would block the evictions, as a dry run, and judges the case again.

@@ -35,7 +35,7 @@ Each finding is ok, warn or fail, and has a remedy. The exit code is 0 if no che
   kamino doctor pool1 -o json | jq '.findings[] | select(.level == "fail")'`,
 		Args: cobra.MaximumNArgs(1), ValidArgsFunction: completePools(f, o),
 		RunE: inCluster(f, o, func(ctx context.Context, c *cluster.Connection, args []string) error {
-			ctx, cancel := limited(ctx, o.LookTimeout)
+			ctx, cancel := f.within(ctx, o)
 			defer cancel()
 			return f.examine(ctx, c, o, strings.Join(args, ""), format)
 		}),

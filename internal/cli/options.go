@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"strings"
-	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
@@ -52,9 +51,6 @@ type Options struct {
 
 	// MaxConcurrent limits the captures that hold a node when a command begins a capture; zero means 1.
 	MaxConcurrent int
-
-	// LookTimeout limits a verb that only reads.
-	LookTimeout time.Duration
 
 	LogLevel, LogFormat string
 	// The command sets Log and LogOutput before a verb runs.

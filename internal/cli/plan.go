@@ -52,7 +52,7 @@ policy is evaluated with an empty policy.`,
 
 // plan decides and prints the decisions. After an error of one part, plan still prints the other parts.
 func (s *session) plan(ctx context.Context, pool string, from policySource, format output.Format) error {
-	ctx, cancel := limited(ctx, s.options.LookTimeout)
+	ctx, cancel := s.within(ctx, s.options)
 	defer cancel()
 	plans, seen, err := s.plans(ctx, pool, from)
 	if err != nil {

@@ -46,7 +46,7 @@ savings are lower limits. "At least" and "at most" mark limits.`,
 		return nil
 	})
 	cmd.RunE = inLook(f, o, func(ctx context.Context, s *session, args []string) error {
-		ctx, cancel := limited(ctx, s.options.LookTimeout)
+		ctx, cancel := s.within(ctx, s.options)
 		defer cancel()
 		finder, now := s.pools(), s.Now()
 		pools, err := finder.Pools(ctx, strings.Join(args, ""))

@@ -31,6 +31,8 @@ type verbWorld struct {
 	// throttles, if set, reports whether the cloud throttles the next call.
 	throttles func() bool
 	built     time.Time
+	// columns of the terminal; 0 without a terminal.
+	columns int
 
 	mu sync.Mutex
 	// api and calls are requests to the API server and calls of the cloud, by resource and name. objects are those in answers.
@@ -131,6 +133,7 @@ func (w *verbWorld) try(t *testing.T, verb string, said io.Writer) int {
 	w.objects = 0
 	f := NewFactory()
 	f.Out, f.Err = t.Output(), said
+	f.Window, f.Getenv = func() (int, int) { return w.columns, 24 }, func(string) string { return "" }
 	f.Connect = func(*Options) (*cluster.Connection, error) {
 		return cluster.New(&rest.Config{Host: "https://api", Transport: w}, "test")
 	}

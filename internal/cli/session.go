@@ -76,10 +76,20 @@ func (f *Factory) patient(provider cloud.Provider, o *Options) cloud.Provider {
 	var waited time.Duration
 	return cloud.Patient(provider, func(wait time.Duration) {
 		if before := waited; before <= quietly && before+wait > quietly {
-			f.note("The cloud throttles the credential. Kamino waits as the cloud asks, for up to %s.", wording.Duration(cmp.Or(o.LookTimeout, lookTime)))
+			f.note("The cloud throttles the credential. Kamino waits as the cloud asks, for up to %s.", wording.Duration(cmp.Or(o.Clouds.Patience, lookTime)))
 		}
 		waited += wait
 	})
+}
+
+// within ends the context of a verb that only reads after --timeout. To a person at a terminal, it says that a verb is slow.
+func (f *Factory) within(ctx context.Context, o *Options) (context.Context, func()) {
+	ctx, cancel := limited(ctx, o.Clouds.Patience)
+	if !f.terminal() {
+		return ctx, cancel
+	}
+	timer := time.AfterFunc(quietly, func() { f.note("Kamino still reads the cluster and the cloud.") })
+	return ctx, func() { timer.Stop(); cancel() }
 }
 
 const (
@@ -91,7 +101,7 @@ const (
 
 // bindTimeout adds the flag --timeout to a verb that only reads.
 func (o *Options) bindTimeout(cmd *cobra.Command) {
-	cmd.Flags().DurationVar(&o.LookTimeout, "timeout", lookTime, "how long to wait for a cloud or an API server that throttles")
+	cmd.Flags().DurationVar(&o.Clouds.Patience, "timeout", lookTime, "how long to wait for a cloud or an API server that throttles")
 }
 
 // inCluster runs a verb that needs no cloud and no credential.

@@ -50,6 +50,8 @@ The version in use is marked "current". The target of a rollback is marked "prio
 			if watch {
 				return s.watchStatus(ctx, pool, format, interval)
 			}
+			ctx, end := s.within(ctx, s.options)
+			defer end()
 			text, items, trouble := s.statusText(ctx, pool, format)
 			if _, err := s.Out.Write(text); err != nil {
 				return err
@@ -136,7 +138,7 @@ func (s *session) watchStatus(ctx context.Context, pool string, format output.Fo
 
 // statusText looks once, and prints all available facts. The error is the first problem of a look.
 func (s *session) statusText(ctx context.Context, pool string, format output.Format) ([]byte, []attention.Item, error) {
-	ctx, cancel := limited(ctx, s.options.LookTimeout)
+	ctx, cancel := limited(ctx, s.options.Clouds.Patience)
 	defer cancel()
 	report, trouble := s.report(ctx, pool)
 	if report == nil {

@@ -80,6 +80,7 @@ func TestPatienceOfReads(t *testing.T) {
 					tokens--
 					return false
 				}
+				w.columns = 200
 				begun, said := time.Now(), strings.Builder{}
 				if code := w.try(t, verb, &said); code != ExitDone {
 					t.Errorf("exit code %d: %s", code, said.String())
@@ -89,6 +90,9 @@ func TestPatienceOfReads(t *testing.T) {
 				}
 				if says := "The cloud throttles the credential. Kamino waits as the cloud asks, for up to 5m00s."; strings.Count(said.String(), says) != 1 {
 					t.Errorf("said %q, want %q once", said.String(), says)
+				}
+				if !strings.Contains(said.String(), "Kamino still reads the cluster and the cloud.\n") {
+					t.Errorf("a person waits without a word: %q", said.String())
 				}
 				w.throttles, begun = func() bool { return true }, time.Now()
 				if code := w.try(t, verb+" --timeout 20s", &said); code == ExitDone || time.Since(begun) > 20*time.Second {

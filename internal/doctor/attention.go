@@ -85,8 +85,8 @@ func attentive(_ context.Context, c *observed) []Finding {
 	return []Finding{ok("no capture and no policy waits for you")}
 }
 
-// said is the pool for the list of what needs a person.
-func (p *poolView) said(ctx context.Context) attention.Pool {
+// saidOf returns the pool for the list of what needs a person.
+func saidOf(ctx context.Context, p *poolView) attention.Pool {
 	images, err := p.Cloud.Images(ctx, p.id)
 	if err != nil { // a finding of the check of versions
 		return attention.Pool{Name: p.name}

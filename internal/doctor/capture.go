@@ -36,7 +36,7 @@ func preflight(ctx context.Context, p *poolView) []Finding {
 	var first *judged
 	var bootstrap bootstrapkind.Answer
 	for i, candidate := range p.likely() {
-		if i > 0 && !p.lists(ctx, candidate) {
+		if i > 0 && !isListed(ctx, p, candidate) {
 			continue
 		}
 		preview := p.preview(candidate)
@@ -65,9 +65,9 @@ func preflight(ctx context.Context, p *poolView) []Finding {
 	return p.findings(*first)
 }
 
-// lists reports whether the cloud lists the instance of the node, or does not answer. One list costs less than the questions about an
+// isListed reports whether the cloud lists the instance of the node, or does not answer. One list costs less than the questions about an
 // instance that is not there.
-func (p *poolView) lists(ctx context.Context, of donor) bool {
+func isListed(ctx context.Context, p *poolView, of donor) bool {
 	all, err := p.Cloud.Instances(ctx, p.id)
 	return err != nil || slices.ContainsFunc(all, func(i cloud.Instance) bool { return strings.EqualFold(string(i.ID), of.providerID) })
 }

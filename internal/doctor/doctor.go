@@ -211,7 +211,7 @@ func (d *Doctor) Examine(ctx context.Context) (r Report, err error) {
 	ids := c.ordered()
 	ctx = cloud.WithReadCache(ctx) // checks share the answers of the cloud
 	parts, said := make([]Report, len(ids)), make([]attention.Pool, len(ids))
-	cloud.EachPool(ctx, d.Cloud, ids, func(ctx context.Context, i int) { parts[i], said[i] = c.examinePool(ctx, ids[i]) })
+	cloud.EachPool(ctx, d.Cloud, ids, func(ctx context.Context, i int) { parts[i], said[i] = examinePool(ctx, c, ids[i]) })
 	items := map[string][]attention.Item{}
 	for _, i := range c.needsPerson(said, nil) {
 		items[i.Pool] = append(items[i.Pool], i)
@@ -226,7 +226,7 @@ func (d *Doctor) Examine(ctx context.Context) (r Report, err error) {
 }
 
 // examinePool runs the checks of a pool, and returns the pool for the list of what needs a person.
-func (c *observed) examinePool(ctx context.Context, id cloud.PoolID) (r Report, said attention.Pool) {
+func examinePool(ctx context.Context, c *observed, id cloud.PoolID) (r Report, said attention.Pool) {
 	p, err := c.view(ctx, id)
 	if err != nil {
 		r.add(CheckCredential, p.name, c.refusedByCloud(err))
@@ -237,7 +237,7 @@ func (c *observed) examinePool(ctx context.Context, id cloud.PoolID) (r Report, 
 	for _, check := range poolChecks {
 		r.add(check.check, p.name, check.find(ctx, p)...)
 	}
-	return r, p.said(ctx)
+	return r, saidOf(ctx, p)
 }
 
 // pods is the namespace of the generalize pods.

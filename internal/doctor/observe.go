@@ -43,7 +43,6 @@ type observed struct {
 	seen          *membership.Cluster
 	joiner        membership.Joiner
 	pools         map[cloud.PoolID]*members
-	nodes         int
 	csi           int
 	inTree        []string // nodes with disks of the in-tree driver
 	reservedNodes []reservations.Node
@@ -115,7 +114,6 @@ func (c *observed) ordered() []cloud.PoolID {
 
 // add counts a node; the pool is empty if there is none or if the pool is unknown.
 func (c *observed) add(n *corev1.Node, of cloud.Membership) {
-	c.nodes++
 	found, isReserved := c.captures.Of(n)
 	if c.leaseError == nil {
 		found, isReserved = c.captures.Confirm(n, found, isReserved, node.ReservationOf(c.leases, n))
