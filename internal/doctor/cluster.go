@@ -176,7 +176,8 @@ func nodesInPools(_ context.Context, c *observed) []Finding {
 	for _, m := range c.pools {
 		in += m.nodes
 	}
-	f := ok("%d of the cluster's %s belong to %s%s", in, wording.Count(len(c.seen.Nodes), "node"), wording.Count(len(c.pools), "pool"), suffix(", but not ", c.outside))
+	f := ok("%d of the cluster's %s belong to %s%s", in, wording.Count(len(c.seen.Nodes), "node"), wording.Count(len(c.pools), "pool"),
+		suffix(", but not ", c.outside))
 	switch {
 	case len(c.seen.Nodes) == 0:
 		f = fail("", "check that this is the right cluster: kubectl config current-context", "the cluster has no nodes")

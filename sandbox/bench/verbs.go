@@ -34,8 +34,11 @@ const (
 var verbs = []struct {
 	name  string
 	limit float64
-	run   func(context.Context, child.Programs, string, ...string) (CommandCost, error)
+	run   measurement
 }{{"status", 2, measured}, {"plan", 2.5, measured}, {"doctor", 4, refusing}, {"report", 4, measured}, {"dashboard", 3, firstPage}}
+
+// measurement runs a program, and returns its cost.
+type measurement func(ctx context.Context, p child.Programs, binary string, args ...string) (CommandCost, error)
 
 // maxPage is the limit of the dashboard's page, in bytes.
 const maxPage = 150 << 10
@@ -164,7 +167,7 @@ func firstPage(ctx context.Context, p child.Programs, binary string, args ...str
 }
 
 // runVerb runs a command once.
-func (c *cluster) runVerb(ctx context.Context, o Options, into *verbCost, run func(context.Context, child.Programs, string, ...string) (CommandCost, error), args ...string) error {
+func (c *cluster) runVerb(ctx context.Context, o Options, into *verbCost, run measurement, args ...string) error {
 	if err := c.letForget(ctx); err != nil {
 		return err
 	}

@@ -49,6 +49,7 @@ func Look(ctx context.Context, kube kubernetes.Interface, r Registry, see ...fun
 			}
 			n.ManagedFields, n.Status = nil, corev1.NodeStatus{Conditions: n.Status.Conditions, NodeInfo: n.Status.NodeInfo,
 				Capacity: n.Status.Capacity, Allocatable: n.Status.Allocatable}
+			n = n.DeepCopy() // the memory of the page can be freed
 			c.Nodes, c.homes[n.Name] = append(c.Nodes, n), home{n, of[i]}
 			c.pools[of[i].Pool] = append(c.pools[of[i].Pool], n)
 		}

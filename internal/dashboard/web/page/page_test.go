@@ -206,7 +206,9 @@ func TestSizeOfManyPools(t *testing.T) {
 			facts := example.Facts()
 			var long []joinhealth.Join // of the 50 nodes of a pool
 			for i := range 50 {
-				long = append(long, joinhealth.Join{Node: fmt.Sprint("node-", i), Running: facts.Now.Add(-time.Hour), Took: time.Minute, Outcome: joinhealth.Joined})
+				long = append(long, joinhealth.Join{
+					Node: fmt.Sprint("node-", i), Running: facts.Now.Add(-time.Hour), Took: time.Minute, Outcome: joinhealth.Joined,
+				})
 			}
 			from := facts.Pools
 			facts.Pools, facts.Policies = nil, nil
@@ -243,7 +245,8 @@ func TestSizeOfManyPools(t *testing.T) {
 					continue
 				}
 				own++
-				if page := Pool(v, strings.TrimPrefix(href, "pool?name=")); len(page) == 0 || len(page) > maxPage || !bytes.Contains(page, []byte("Joins over time")) {
+				page := Pool(v, strings.TrimPrefix(href, "pool?name="))
+				if len(page) == 0 || len(page) > maxPage || !bytes.Contains(page, []byte("Joins over time")) {
 					t.Errorf("%d pools: the page %s has %d bytes", pools, href, len(page))
 				}
 			}
