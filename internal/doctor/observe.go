@@ -163,7 +163,7 @@ type donor struct {
 func (m *members) add(n *corev1.Node, policies []v1alpha1.PrototypePolicy) {
 	m.nodes++
 	if m.like == nil {
-		m.like = n
+		m.like = n.DeepCopy()
 	}
 	m.names[strings.ToLower(n.Spec.ProviderID)] = n.Name
 	of := donor{n.Name, n.Spec.ProviderID, nodestate.Available(n) && n.Annotations[v1alpha1.ReservationAnnotation] == "", nodestate.Ready(n)}
