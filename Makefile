@@ -227,7 +227,7 @@ verify: generate ## Generate, then fail if the tree differs from the commit.
 # Additional flags: BENCH="--only scale --profiles DIRECTORY" measures only the controller and keeps profiles.
 BENCH ?=
 .PHONY: bench
-bench: build ## Measure captures, the controller with 15,000 nodes, both methods, status, plan, disks and joins (30 minutes).
+bench: build ## Measure captures, the controller with 15,000 nodes, both methods, commands over all pools, disks and joins (45 minutes).
 	@cd sandbox && $(GO) build -ldflags '$(SANDBOX_LDFLAGS)' -o ../$(BIN)/kamino-bench ./cmd/kamino-bench
 	@$(GO) test -vet=off -run xxx -bench JoinHealth ./internal/policy/week
 	@$(BIN)/kamino-bench --kamino $(BIN)/kamino --sandbox $(BIN)/kamino-sandbox $(if $(BENCH),$(BENCH),--page docs/contribute/benchmarks.md)

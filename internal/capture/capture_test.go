@@ -303,7 +303,7 @@ func TestPreviewChangesNothing(t *testing.T) {
 	s := newTestEnv(t).decide()
 	before := s.cloud.World()
 	p := s.prototype()
-	preview, err := s.engine.Preview(t.Context(), p)
+	preview, err := s.engine.Preview(t.Context(), p, nil)
 	s.must(err)
 	if len(preview.Refusals) != 0 || len(preview.Evicts) != 3 || preview.Change == nil || len(preview.Change.Removes) != 2 {
 		t.Errorf("preview: %+v", preview)
@@ -322,7 +322,7 @@ func TestBlockedEvictionsInAPreview(t *testing.T) {
 	for _, force := range []bool{false, true} {
 		s := newTestEnv(t).decide(func(p *v1alpha1.Prototype) { p.Spec.Settings.Drain.Force = force })
 		s.blocked = 1
-		preview, err := s.engine.Preview(t.Context(), s.prototype())
+		preview, err := s.engine.Preview(t.Context(), s.prototype(), nil)
 		s.must(err)
 		if force {
 			if len(preview.Refusals) != 0 {
@@ -334,7 +334,7 @@ func TestBlockedEvictionsInAPreview(t *testing.T) {
 			t.Errorf("got %+v", r)
 		}
 		s.blocked = 1
-		found, err := s.engine.Case(t.Context(), s.prototype())
+		found, err := s.engine.Case(t.Context(), s.prototype(), nil)
 		s.must(err)
 		if r := found.Judge().Refusals; len(r) != 1 || r[0].Reason != admission.EvictionBlocked {
 			t.Errorf("doctor: %+v", r)

@@ -37,6 +37,7 @@ type donorReader struct {
 	locks   locks
 	drain   drain
 	kured   string
+	seen    *membership.Cluster // as in preflight
 	now     clock
 }
 
@@ -68,7 +69,10 @@ func noPool(id cloud.InstanceID, of cloud.Membership) error {
 // readNamed reads the Node of the donor's name.
 func (h donorReader) readNamed(ctx context.Context, w *pass) error {
 	name := w.p.Spec.Donor.NodeName
-	n, err := h.kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	n, err := h.seen.Node(name), error(nil)
+	if n == nil {
+		n, err = h.kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	}
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil

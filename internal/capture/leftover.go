@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -20,15 +21,17 @@ import (
 	"github.com/kamino-dev/kamino/internal/node"
 	"github.com/kamino-dev/kamino/internal/node/nodestate"
 	"github.com/kamino-dev/kamino/internal/node/reservations"
+	"github.com/kamino-dev/kamino/internal/pool/membership"
 	"github.com/kamino-dev/kamino/internal/trial"
 )
 
 // Leftovers lists objects without an active Prototype: pods, NodeOrders, Leases, Nodes of trials and workshops, and with pools also what
 // is in the cloud in the places of the pools. It belongs to this cluster, by its tag or its Prototype. A snapshot without the tag has the
 // name of a pool. A snapshot of a disk in use is a leftover after the end in its tag in any case: the cloud may have shown it after its
-// capture went on to another.
-func (e *Engine) Leftovers(ctx context.Context, pools []cloud.PoolID) ([]reservations.Leftover, error) {
+// capture went on to another. The Nodes are those of seen; nil if Leftovers lists the Nodes of trials.
+func (e *Engine) Leftovers(ctx context.Context, pools []cloud.PoolID, seen *membership.Cluster) ([]reservations.Leftover, error) {
 	r := e.leftovers(pools)
+	r.seen = seen
 	lists := []func(context.Context) ([]reservations.Leftover, error){r.strayPods, r.strayOrders, r.strayLeases, r.strayNodes}
 	if len(pools) > 0 {
 		lists = append(lists, r.straySnapshots, r.strayTrials, r.strayWorkshops, r.strayCopies)
@@ -88,6 +91,7 @@ type leftovers struct {
 	observer     TrialObserver
 	podNamespace string
 	pools        []cloud.PoolID // in whose places the cloud is asked
+	seen         *membership.Cluster
 	now          clock
 }
 
@@ -215,12 +219,8 @@ const (
 
 // strayNodes lists the Nodes of trials and workshops whose kubelet stopped reporting. A capture ends after its instances are gone.
 func (r leftovers) strayNodes(ctx context.Context) (found []reservations.Leftover, err error) {
-	list, err := r.kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.TrialKey})
-	if err != nil {
-		return nil, fmt.Errorf("list the nodes of trials: %w", err)
-	}
-	for i := range list.Items {
-		n := &list.Items[i]
+	nodes, err := r.trialNodes(ctx)
+	for _, n := range nodes {
 		since, ready := nodestate.ReadySince(n)
 		if since.IsZero() {
 			since = n.CreationTimestamp.Time
@@ -234,13 +234,21 @@ func (r leftovers) strayNodes(ctx context.Context) (found []reservations.Leftove
 		found = append(found, reservations.Leftover{Kind: reservations.TrialNode, Name: n.Name, Prototype: mark.Prototype,
 			UID: types.UID(n.Labels[v1alpha1.TrialKey]), Overdue: down > nodeOverdue})
 	}
-	return found, nil
+	return found, err
+}
+
+func (r leftovers) trialNodes(ctx context.Context) (nodes []*corev1.Node, err error) {
+	if r.seen != nil {
+		return r.seen.With(v1alpha1.TrialKey), nil
+	}
+	err = node.Each(ctx, r.kube, v1alpha1.TrialKey, func(n *corev1.Node) error { nodes = append(nodes, n); return nil })
+	return nodes, err
 }
 
 // SweepLeftovers removes the objects that Leftovers lists, but no Nodes: their captures have tried that, with the UID of the record. An
 // unfinished image version is removed before its snapshot; the next sweep removes the snapshot.
 func (e *Engine) SweepLeftovers(ctx context.Context, pools []cloud.PoolID) ([]reservations.Leftover, error) {
-	left, err := e.Leftovers(ctx, pools)
+	left, err := e.Leftovers(ctx, pools, nil)
 	if err != nil {
 		return nil, err
 	}

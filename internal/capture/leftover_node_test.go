@@ -51,7 +51,7 @@ func TestNodesOfEndedTrialsAreFound(t *testing.T) {
 			if c.isLeft {
 				want = append(want, reservations.Leftover{Kind: reservations.TrialNode, Name: "t-0", Prototype: "p1", UID: uid, Overdue: c.down > nodeOverdue})
 			}
-			left, err := v.engine.Leftovers(t.Context(), nil)
+			left, err := v.engine.Leftovers(t.Context(), nil, nil)
 			v.must(err)
 			if diff := cmp.Diff(want, left, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("left (-want +got):\n%s", diff)

@@ -54,12 +54,12 @@ func TestOrphanedTrialIsEnded(t *testing.T) {
 func TestOwnedTrialStays(t *testing.T) {
 	v, _ := abandoned(t)
 	want := []reservations.Leftover{{Kind: reservations.Trial, Name: "gone-trial-3", Prototype: "gone", UID: "gone"}}
-	left, err := v.engine.Leftovers(t.Context(), []cloud.PoolID{v.pool})
+	left, err := v.engine.Leftovers(t.Context(), []cloud.PoolID{v.pool}, nil)
 	v.must(err)
 	if diff := cmp.Diff(want, left, cmpopts.EquateEmpty()); diff != "" {
 		t.Errorf("left (-want +got):\n%s", diff)
 	}
-	if left, err = v.engine.Leftovers(t.Context(), nil); err != nil || len(left) > 0 {
+	if left, err = v.engine.Leftovers(t.Context(), nil, nil); err != nil || len(left) > 0 {
 		t.Errorf("without pools the cloud is asked: %+v, %v", left, err)
 	}
 	for name, own := range map[string]func(v *trialEnv, tags map[string]string){

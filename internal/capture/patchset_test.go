@@ -122,7 +122,7 @@ func TestPreviewOfFailedPatches(t *testing.T) {
 	} {
 		s := aPioneer(t)
 		test.stage(s)
-		preview, err := s.engine.Preview(t.Context(), s.prototype())
+		preview, err := s.engine.Preview(t.Context(), s.prototype(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -153,7 +153,7 @@ func TestPreviewHasRefusalsAndErrors(t *testing.T) {
 		}
 		return memory.Pass()
 	}
-	preview, err := s.engine.Preview(t.Context(), s.prototype())
+	preview, err := s.engine.Preview(t.Context(), s.prototype(), nil)
 	if len(preview.Refusals) != 1 || preview.Refusals[0].Reason != admission.NotInstalled || err == nil || !strings.Contains(err.Error(), "policies are away") {
 		t.Errorf("refusals %+v, error %v, calls %v", preview.Refusals, err, s.calls())
 	}

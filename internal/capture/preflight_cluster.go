@@ -176,14 +176,10 @@ const (
 )
 
 // noToken reports whether the cluster lists its bootstrap tokens, and no valid token exists.
-func (q clusterChecks) noToken(ctx context.Context, w *pass) (bool, error) {
-	info, err := q.configMapData(ctx, metav1.NamespacePublic, clusterInfo)
-	if err != nil {
-		return false, err
-	}
+func noToken(info map[string]string, w *pass) bool {
 	signed := slices.ContainsFunc(slices.Collect(maps.Keys(info)), func(key string) bool { return strings.HasPrefix(key, tokenSignature) })
 	_, machine := w.donor.node.Annotations[cloud.MachineAnnotation] // Cluster API creates a token for each new machine
-	return info != nil && !signed && !machine, nil
+	return info != nil && !signed && !machine
 }
 
 // configMapData returns the data of a ConfigMap; nil if the ConfigMap is missing or forbidden.

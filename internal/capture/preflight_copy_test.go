@@ -52,7 +52,7 @@ func TestACopyAsksNothingOfPodsAndPeers(t *testing.T) {
 		t.Fatalf("in place: %v, %v", reasons, err)
 	}
 	s = lonelyAndBusy(staysInService)
-	found, err := s.engine.Case(t.Context(), s.prototype())
+	found, err := s.engine.Case(t.Context(), s.prototype(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +62,7 @@ func TestACopyAsksNothingOfPodsAndPeers(t *testing.T) {
 	if queued, err := found.Queued.Get(); err != nil || queued {
 		t.Errorf("it waits for kured on another node: %v", err)
 	}
-	preview, err := s.engine.Preview(t.Context(), s.prototype())
+	preview, err := s.engine.Preview(t.Context(), s.prototype(), nil)
 	if err != nil || preview.Copy == nil || len(preview.Evicts) > 0 || len(preview.Refusals) > 0 {
 		t.Errorf("%+v, %v", preview, err)
 	}
@@ -77,7 +77,7 @@ func TestACopyAsksNothingOfPodsAndPeers(t *testing.T) {
 func TestACopyWaitsForKuredOnItsDonor(t *testing.T) {
 	s := newTestEnv(t, observed).decide(staysInService)
 	s.reboots(donorName)
-	found, err := s.engine.Case(t.Context(), s.prototype())
+	found, err := s.engine.Case(t.Context(), s.prototype(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -39,7 +40,9 @@ type preflight struct {
 	process       admission.Process
 	kured         string
 	concurrent    func() int
-	now           clock
+	// seen is the look of a caller with many captures in mind; nil if the preflight looks for itself.
+	seen *membership.Cluster
+	now  clock
 }
 
 // gather collects all facts for the admission of a capture; package admission decides. A failed read becomes part of
@@ -69,42 +72,52 @@ func (q preflight) gather(ctx context.Context, w *pass) *admission.Case {
 	q.cluster(ctx, w, c)
 	q.cloudChecks.cloudFacts(ctx, w, c)
 	if c.CopiesDonor() {
-		c.NoToken = admission.LookupOf(q.clusterChecks.noToken(ctx, w))
+		info, err := membership.Once(q.seen, clusterInfo, func() (map[string]string, error) {
+			return q.clusterChecks.configMapData(ctx, metav1.NamespacePublic, clusterInfo)
+		})
+		c.NoToken = admission.LookupOf(noToken(info, w), err)
 	}
 	return c
 }
 
 // turn reads the other captures and the kured lock.
 func (q preflight) turn(ctx context.Context, w *pass, c *admission.Case) {
-	list := &v1alpha1.PrototypeList{}
-	err := q.client.List(ctx, list)
-	if apierrors.IsNotFound(err) { // a preview in a cluster without the definitions
-		err = nil
-	}
-	if err != nil {
-		err = fmt.Errorf("list prototypes: %w", err)
-	}
-	list.Items = slices.DeleteFunc(list.Items, func(other v1alpha1.Prototype) bool {
-		return other.Name == w.p.Name
-	})
-	w.preflight.activeCaptures = holding(list.Items)
-	lock, kuredErr := kured.Read(ctx, q.kube, q.kured, q.now())
+	all, err := membership.Once(q.seen, "captures", func() (captures, error) { return q.captures(ctx) })
+	isSelf := func(name string) bool { return name == w.p.Name }
+	w.preflight.activeCaptures = slices.DeleteFunc(slices.Clone(all.holding), func(p v1alpha1.Prototype) bool { return isSelf(p.Name) })
+	lock, kuredErr := membership.Once(q.seen, "kured", func() (kured.Lock, error) { return kured.Read(ctx, q.kube, q.kured, q.now()) })
 	w.preflight.kured = lock
 	reboots := lock.Node != "" && (!c.StaysInService() || lock.Node == w.p.Spec.Donor.NodeName) // kured may reboot other nodes during a copy
 	c.Queued = admission.LookupOf(len(w.preflight.activeCaptures) >= q.concurrent() || reboots, cmp.Or(err, kuredErr))
-	of := make([]cloud.Membership, len(list.Items))
-	if err == nil {
-		of, err = membership.OfPrototypes(ctx, q.cloud, list.Items)
-	}
-	if err != nil {
+	if err = cmp.Or(err, all.unplaced); err != nil {
 		c.Others = admission.Unread[[]admission.OtherCapture](err)
 		return
 	}
-	others := make([]admission.OtherCapture, len(list.Items))
-	for i := range list.Items {
-		others[i] = admission.OtherCapture{Prototype: &list.Items[i], Pool: of[i].Pool}
+	others := slices.Concat(all.byPool[w.pool], all.byPool[""])
+	c.Others = admission.Found(slices.DeleteFunc(others, func(other admission.OtherCapture) bool { return isSelf(other.Prototype.Name) }))
+}
+
+// captures are the Prototypes of the cluster, by pool, and those that hold a donor. unplaced is why their pools are unknown.
+type captures struct {
+	byPool   map[cloud.PoolID][]admission.OtherCapture
+	holding  []v1alpha1.Prototype
+	unplaced error
+}
+
+// captures lists the Prototypes. There are none in a cluster without the definitions, where a preview is possible.
+func (q preflight) captures(ctx context.Context) (captures, error) {
+	list := &v1alpha1.PrototypeList{}
+	if q.seen != nil && q.seen.Prototypes != nil {
+		list.Items = q.seen.Prototypes
+	} else if err := q.client.List(ctx, list); err != nil && !apierrors.IsNotFound(err) {
+		return captures{}, fmt.Errorf("list prototypes: %w", err)
 	}
-	c.Others = admission.Found(others)
+	of, err := membership.OfPrototypes(ctx, q.cloud, list.Items)
+	all := captures{byPool: map[cloud.PoolID][]admission.OtherCapture{}, holding: holding(list.Items), unplaced: err}
+	for i := range of {
+		all.byPool[of[i].Pool] = append(all.byPool[of[i].Pool], admission.OtherCapture{Prototype: &list.Items[i], Pool: of[i].Pool})
+	}
+	return all, nil
 }
 
 // holding returns the Prototypes that hold a donor.
@@ -122,7 +135,7 @@ func holding(prototypes []v1alpha1.Prototype) (holding []v1alpha1.Prototype) {
 // surroundings reads the nodes of the pool.
 func (q preflight) surroundings(ctx context.Context, w *pass, c *admission.Case) {
 	var around admission.PoolNodes
-	err := membership.Each(ctx, q.kube, q.cloud, "", func(n *corev1.Node, of cloud.Membership) error {
+	add := func(n *corev1.Node, of cloud.Membership) error {
 		switch {
 		case n.Name == w.p.Spec.Donor.NodeName:
 			around.Of = of
@@ -130,7 +143,13 @@ func (q preflight) surroundings(ctx context.Context, w *pass, c *admission.Case)
 			around.Peers = append(around.Peers, *n)
 		}
 		return nil
-	})
+	}
+	var err error
+	if q.seen != nil {
+		err = q.seen.Around(w.p.Spec.Donor.NodeName, w.pool, add)
+	} else {
+		err = membership.Each(ctx, q.kube, q.cloud, "", add)
+	}
 	if around.Of.Pool != "" {
 		around.OfName = q.cloud.PoolName(around.Of.Pool)
 	}
@@ -147,7 +166,7 @@ func (q preflight) reservedAmong(ctx context.Context, nodes []corev1.Node) (map[
 	if !slices.ContainsFunc(nodes, func(n corev1.Node) bool { return n.Annotations[v1alpha1.ReservationAnnotation] != "" }) {
 		return confirmed, nil
 	}
-	leases, err := q.leases.All(ctx)
+	leases, err := membership.Once(q.seen, "leases", func() ([]node.Lease, error) { return q.leases.All(ctx) })
 	if apierrors.IsForbidden(err) {
 		return nil, nil
 	}
@@ -174,18 +193,18 @@ func (q preflight) pods(ctx context.Context, w *pass, c *admission.Case) {
 // cluster reads all further facts from the cluster.
 func (q preflight) cluster(ctx context.Context, w *pass, c *admission.Case) {
 	c.ClockAhead = admission.LookupOf(q.clusterChecks.clockAhead(ctx, w.donor.node.Name))
-	c.Account = admission.LookupOf(q.clusterChecks.account(ctx))
+	c.Account = admission.LookupOf(membership.Once(q.seen, "account", func() (bool, error) { return q.clusterChecks.account(ctx) }))
 	queued, _ := c.Queued.Get()
 	if there, err := c.Account.Get(); err == nil && there && !queued {
-		c.RightLacking = admission.LookupOf(q.clusterChecks.rightLacking(ctx))
+		c.RightLacking = admission.LookupOf(membership.Once(q.seen, "right", func() (string, error) { return q.clusterChecks.rightLacking(ctx) }))
 		c.OrderRefused = admission.Found(q.clusterChecks.orderRefused(ctx, w.p))
 		c.PodRefused = admission.Found(q.clusterChecks.podRefused(ctx, w))
 	}
 	c.Rules = admission.LookupOf(q.rules.validate(ctx, w.p))
 	if c.AsksForce() {
-		c.MayDelete = admission.LookupOf(q.clusterChecks.mayDelete(ctx, "pods"))
+		c.MayDelete = admission.LookupOf(membership.Once(q.seen, "delete", func() (bool, error) { return q.clusterChecks.mayDelete(ctx, "pods") }))
 	}
 	if c.AsksCopyRight() {
-		c.CopyRightLacking = admission.LookupOf(q.clusterChecks.copyRightLacking(ctx))
+		c.CopyRightLacking = admission.LookupOf(membership.Once(q.seen, "copy", func() (string, error) { return q.clusterChecks.copyRightLacking(ctx) }))
 	}
 }

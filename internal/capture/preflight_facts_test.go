@@ -89,7 +89,7 @@ func TestASilentCloudIsAskedNoMore(t *testing.T) {
 		if (len(messages) == 1) != (kind != cloud.Denied) {
 			t.Errorf("%s: it was asked %v", kind, messages)
 		}
-		preview, err := s.engine.Preview(t.Context(), s.prototype())
+		preview, err := s.engine.Preview(t.Context(), s.prototype(), nil)
 		var shown *cloud.Error
 		if len(preview.Refusals) != 1 || !errors.As(err, &shown) || shown.Kind != kind {
 			t.Errorf("%s: a preview shows both, and not %+v, %v", kind, preview.Refusals, err)
@@ -126,7 +126,7 @@ func TestPreviewWithoutDefinitions(t *testing.T) {
 	s.engine.Client = withoutDefinitions{s.faulty}
 	for _, change := range []func(*v1alpha1.Prototype){func(*v1alpha1.Prototype) {}, pioneer} {
 		change(p)
-		if preview, err := s.engine.Preview(t.Context(), p); err != nil || len(preview.Refusals) > 0 || preview.Change == nil {
+		if preview, err := s.engine.Preview(t.Context(), p, nil); err != nil || len(preview.Refusals) > 0 || preview.Change == nil {
 			t.Errorf("%+v, %v", preview, err)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/capture/admission"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/node"
+	"github.com/kamino-dev/kamino/internal/pool/membership"
 )
 
 // Refusals returns all reasons against capturing the Prototype, which need not exist. Nil means that the capture would
@@ -21,10 +22,11 @@ func (e *Engine) Refusals(ctx context.Context, p *v1alpha1.Prototype) ([]cloud.R
 }
 
 // Preview returns the plan of a capture of the Prototype, which need not exist. With an error, the result has all known
-// parts.
-func (e *Engine) Preview(ctx context.Context, p *v1alpha1.Prototype) (admission.Preview, error) {
-	ctx = cloud.WithReadCache(ctx)
+// parts. What seen has is not read again.
+func (e *Engine) Preview(ctx context.Context, p *v1alpha1.Prototype, seen *membership.Cluster) (admission.Preview, error) {
+	ctx = cloud.EnsureReadCache(ctx)
 	r := e.rooms()
+	r.preflight.seen, r.donors.seen = seen, seen
 	w, err := r.observeAsNew(ctx, p)
 	if w == nil {
 		return admission.Preview{}, err
@@ -55,9 +57,10 @@ func (e *Engine) Preview(ctx context.Context, p *v1alpha1.Prototype) (admission.
 }
 
 // Case returns the facts for the admission of the Prototype, which need not exist. The error means that the Node or the
-// pools of nodes are unreadable. Reads under the caller's cloud.WithReadCache are reused.
-func (e *Engine) Case(ctx context.Context, p *v1alpha1.Prototype) (*admission.Case, error) {
+// pools of nodes are unreadable. What seen has is not read again, nor what is under the caller's cloud.WithReadCache.
+func (e *Engine) Case(ctx context.Context, p *v1alpha1.Prototype, seen *membership.Cluster) (*admission.Case, error) {
 	r := e.rooms()
+	r.preflight.seen, r.donors.seen = seen, seen
 	w, err := r.observeAsNew(ctx, p)
 	if w == nil {
 		return nil, err

@@ -75,7 +75,7 @@ func TestTooManyImages(t *testing.T) {
 	for images, refused := range map[int]bool{8: false, 9: true} {
 		s := newTestEnv(t).decide()
 		s.crowd(images)
-		preview, err := s.engine.Preview(t.Context(), s.prototype())
+		preview, err := s.engine.Preview(t.Context(), s.prototype(), nil)
 		s.must(err)
 		if !strings.Contains(preview.ImageLimitWarning, "on "+donorName+", peer: ") {
 			t.Errorf("%d images, and the oldest nodes are not named: %s", images, preview.ImageLimitWarning)

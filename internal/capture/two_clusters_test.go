@@ -67,7 +67,7 @@ func TestASweepKnowsItsCluster(t *testing.T) {
 				},
 			)
 			v.must(err)
-			left, err := v.engine.Leftovers(t.Context(), []cloud.PoolID{v.pool})
+			left, err := v.engine.Leftovers(t.Context(), []cloud.PoolID{v.pool}, nil)
 			v.must(err)
 			for _, kind := range []string{reservations.Snapshot, reservations.Trial} {
 				if listed := slices.ContainsFunc(left, func(l reservations.Leftover) bool { return l.Kind == kind }); listed != c.isRemoved {

@@ -108,7 +108,7 @@ func (s *session) preparedAuto(ctx context.Context, flags autoFlags, format outp
 	if err := s.cluster.CheckClock(); err != nil {
 		return nil, err
 	}
-	decider, err := s.decider(ctx)
+	decider, _, err := s.decider(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +134,7 @@ func (s *session) allow(policies []v1alpha1.PrototypePolicy, most int) {
 }
 
 func (s *session) autoDryRun(ctx context.Context, policies []v1alpha1.PrototypePolicy, flags autoFlags, format output.Format) error {
-	decider, err := s.decider(ctx)
+	decider, _, err := s.decider(ctx)
 	if err != nil {
 		return err
 	}

@@ -326,7 +326,7 @@ func (c *capturing) confirm(ctx context.Context, p *v1alpha1.Prototype, copied b
 	if c.flags.yes || !c.asks() {
 		return nil
 	}
-	preview, err := c.engine.Preview(ctx, p)
+	preview, err := c.engine.Preview(ctx, p, nil)
 	if err != nil || !preview.Irreversible {
 		return nil // the process that does the work checks again
 	}

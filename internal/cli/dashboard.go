@@ -29,7 +29,7 @@ Every user of this machine can read the page. The page refuses requests for othe
 		Example: `  kamino dashboard
   kamino dashboard --address localhost:9000`,
 		Args: cobra.NoArgs,
-		RunE: inSession(f, o, func(ctx context.Context, s *session, _ []string) error {
+		RunE: inLook(f, o, func(ctx context.Context, s *session, _ []string) error {
 			l, err := web.ListenLocal(ctx, address)
 			if err != nil {
 				return &failure{Code: ExitUsage, Err: err}

@@ -28,7 +28,7 @@ the list. The command does not use a list with another digest.`,
 		Example: `  kamino diff pool1 2026.02.15 2026.03.01
   kamino diff pool1 2026.02.15 2026.03.01 -o json | jq -r '.fixed[].cve'`,
 		Args: cobra.ExactArgs(3), ValidArgsFunction: completePoolVersions(f, o, 2),
-		RunE: inSession(f, o, func(ctx context.Context, s *session, args []string) error {
+		RunE: inLook(f, o, func(ctx context.Context, s *session, args []string) error {
 			found, h, err := s.contentsOf(ctx, args[0], args[1], args[2])
 			if err != nil {
 				return err
@@ -52,7 +52,7 @@ are not in the document.`,
 		Example: `  kamino sbom pool1 2026.03.01 > sbom.json
   kamino sbom pool1 2026.03.01 | grype`,
 		Args: cobra.ExactArgs(2), ValidArgsFunction: completePoolVersions(f, o, 1),
-		RunE: inSession(f, o, func(ctx context.Context, s *session, args []string) error {
+		RunE: inLook(f, o, func(ctx context.Context, s *session, args []string) error {
 			found, h, err := s.contentsOf(ctx, args[0], args[1])
 			if err != nil {
 				return err

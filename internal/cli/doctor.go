@@ -35,9 +35,12 @@ Each finding is ok, warn or fail, and has a remedy. The exit code is 0 if no che
   kamino doctor pool1 -o json | jq '.findings[] | select(.level == "fail")'`,
 		Args: cobra.MaximumNArgs(1), ValidArgsFunction: completePools(f, o),
 		RunE: inCluster(f, o, func(ctx context.Context, c *cluster.Connection, args []string) error {
+			ctx, cancel := f.within(ctx, o)
+			defer cancel()
 			return f.examine(ctx, c, o, strings.Join(args, ""), format)
 		}),
 	}
+	o.bindTimeout(cmd)
 	output.Bind(cmd, &format, output.Table, output.JSON, output.YAML)
 	return cmd
 }
@@ -65,6 +68,7 @@ func (f *Factory) examine(ctx context.Context, c *cluster.Connection, o *Options
 	native, err := f.Cloud(ctx, o)
 	if d.CloudError = err; err == nil {
 		provider, _ := c.InCluster(f.saysWait(native), nil)
+		provider = f.patient(provider, o)
 		engine := f.Engine(c, provider, o)
 		d.Cloud, d.Leftovers, d.Case = provider, engine.Leftovers, engine.Case
 	}

@@ -36,7 +36,7 @@ appears once. The API server deletes events after an hour by default. Steps, con
   kamino history pool1 --events --watch
   kamino history pool1 --events -o json | jq '.[] | select(.warning)'`,
 		Args: cobra.ExactArgs(1), ValidArgsFunction: completePools(f, o),
-		RunE: inSession(f, o, func(ctx context.Context, s *session, args []string) error {
+		RunE: inLook(f, o, func(ctx context.Context, s *session, args []string) error {
 			switch {
 			case watch:
 				return s.watchTimeline(ctx, args[0], format, interval)

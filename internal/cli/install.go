@@ -15,7 +15,7 @@ import (
 
 // preview returns the plan of a capture. Without an installation, the missing parts of the installation are no refusals.
 func (c *capturing) preview(ctx context.Context, d runner.Decision) (admission.Preview, error) {
-	preview, err := c.engine.Preview(ctx, d.Prototype)
+	preview, err := c.engine.Preview(ctx, d.Prototype, nil)
 	if d.NotInstalled {
 		preview.Refusals = slices.DeleteFunc(preview.Refusals, func(r cloud.Refusal) bool { return r.Reason == admission.NotInstalled })
 	}

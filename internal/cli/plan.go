@@ -15,6 +15,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/history/estimate"
 	"github.com/kamino-dev/kamino/internal/policy"
+	"github.com/kamino-dev/kamino/internal/pool/membership"
 	"github.com/kamino-dev/kamino/internal/selection"
 	"github.com/kamino-dev/kamino/internal/wording"
 	"github.com/kamino-dev/kamino/internal/wording/page"
@@ -39,18 +40,21 @@ policy is evaluated with an empty policy.`,
   kamino plan pool1 -f policy.yaml
   kamino plan -o json | jq -r '.pools[] | select(.captures) | .donor'`,
 		Args: cobra.MaximumNArgs(1), ValidArgsFunction: completePools(f, o),
-		RunE: inSession(f, o, func(ctx context.Context, s *session, args []string) error {
+		RunE: inLook(f, o, func(ctx context.Context, s *session, args []string) error {
 			return s.plan(ctx, strings.Join(args, ""), from, format)
 		}),
 	}
 	from.bind(f, o, cmd)
+	o.bindTimeout(cmd)
 	output.Bind(cmd, &format, output.Table, output.Wide, output.JSON, output.YAML)
 	return cmd
 }
 
 // plan decides and prints the decisions. After an error of one part, plan still prints the other parts.
 func (s *session) plan(ctx context.Context, pool string, from policySource, format output.Format) error {
-	plans, err := s.plans(ctx, pool, from)
+	ctx, cancel := s.within(ctx, s.options)
+	defer cancel()
+	plans, seen, err := s.plans(ctx, pool, from)
 	if err != nil {
 		return err
 	}
@@ -58,6 +62,7 @@ func (s *session) plan(ctx context.Context, pool string, from policySource, form
 		s.note("No policy matches a pool. Name a pool to evaluate an empty policy, or create a policy: see %s", page.Policy)
 		return nil
 	}
+	seen.Prototypes = plans.Prototypes
 	shown := make([]print.PoolPlan, 0, len(plans.Pools))
 	facts := attention.Facts{Now: s.Now(), Prototypes: plans.Prototypes}
 	if from.file == "" { // a file is judged for itself
@@ -68,7 +73,7 @@ func (s *session) plan(ctx context.Context, pool string, from policySource, form
 	}
 	items := attention.List(facts)
 	for _, plan := range plans.Pools {
-		p := s.poolPlan(ctx, plan, estimate.Of(plans.Prototypes, plan.Settings.CopiesDonor()), pool != "" || format.Machine())
+		p := s.poolPlan(ctx, seen, plan, estimate.Of(plans.Prototypes, plan.Settings.CopiesDonor()), pool != "" || format.Machine())
 		p.Attention = slices.DeleteFunc(slices.Clone(items), func(i attention.Item) bool { return i.Pool != plan.Pool.Name })
 		p.Captures = p.Captures && !slices.ContainsFunc(p.Attention, func(i attention.Item) bool { return i.Kind == attention.CaptureRefused })
 		shown = append(shown, p)
@@ -101,11 +106,11 @@ func (s *session) unansweredPools(plans []policy.Plan, say bool) error {
 	return &failure{Code: refusedCode(first), Err: fmt.Errorf("the cloud is unreachable for %s", wording.Count(n, "pool"))}
 }
 
-// plans decides about one pool or all pools, and notes problems with the policies' pools.
-func (s *session) plans(ctx context.Context, pool string, from policySource) (policy.Plans, error) {
-	decider, err := s.decider(ctx)
+// plans decides about one pool or all pools, and notes problems with the policies' pools. It also returns the look at the nodes.
+func (s *session) plans(ctx context.Context, pool string, from policySource) (policy.Plans, *membership.Cluster, error) {
+	decider, seen, err := s.decider(ctx)
 	if err != nil {
-		return policy.Plans{}, err
+		return policy.Plans{}, nil, err
 	}
 	planned, err := from.in(s).Plan(ctx, decider, pool)
 	if planned.Missing {
@@ -117,11 +122,11 @@ func (s *session) plans(ctx context.Context, pool string, from policySource) (po
 	if planned.Unclaimed != "" {
 		s.note("No single policy decides for pool %s: showing the decision of an empty policy.", planned.Unclaimed)
 	}
-	return planned.Plans, misused(err)
+	return planned.Plans, seen, misused(err)
 }
 
 // poolPlan returns all details of a capture of the pool.
-func (s *session) poolPlan(ctx context.Context, plan policy.Plan, took estimate.Estimate, full bool) print.PoolPlan {
+func (s *session) poolPlan(ctx context.Context, seen *membership.Cluster, plan policy.Plan, took estimate.Estimate, full bool) print.PoolPlan {
 	p := print.PoolPlan{
 		Pool: plan.Pool.Name, PoolID: string(plan.Pool.ID), Policy: plan.Policy, Captures: plan.Wanted, Decision: *plan.Status.Decision,
 		Status: plan.Status, Nodes: plan.Choice.Verdicts, Estimate: took,
@@ -140,7 +145,7 @@ func (s *session) poolPlan(ctx context.Context, plan policy.Plan, took estimate.
 		return p
 	}
 	var err error
-	p.Preview, err = s.engine.Preview(ctx, plan.Prototype)
+	p.Preview, err = s.engine.Preview(ctx, plan.Prototype, seen)
 	p.Method = plan.Method
 	if p.Copy != nil {
 		p.Estimate = took.Billed(p.Copy.InstanceType, p.Copy.DiskGB)

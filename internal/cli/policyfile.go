@@ -10,6 +10,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/internal/policy"
 	"github.com/kamino-dev/kamino/internal/policy/policyfile"
+	"github.com/kamino-dev/kamino/internal/pool/membership"
 	"github.com/kamino-dev/kamino/internal/runner"
 )
 
@@ -64,7 +65,7 @@ func misused(err error) error {
 	return err
 }
 
-// decider returns a Decider with the current state of the cluster.
-func (s *session) decider(ctx context.Context) (*policy.Decider, error) {
+// decider returns a Decider with the current state of the cluster, and the look at the nodes.
+func (s *session) decider(ctx context.Context) (*policy.Decider, *membership.Cluster, error) {
 	return runner.NewDecider(ctx, s.cluster, s.provider, s.engine, s.options.processOptions(s.Getenv, s.Now))
 }

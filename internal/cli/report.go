@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"time"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/internal/cli/print"
+	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/history/report"
 	"github.com/kamino-dev/kamino/internal/wording"
 )
@@ -33,6 +35,7 @@ savings are lower limits. "At least" and "at most" mark limits.`,
 		Args: cobra.MaximumNArgs(1), ValidArgsFunction: completePools(f, o),
 	}
 	output.Bind(cmd, &format, output.Table, output.Wide, output.JSON, output.YAML, print.CSV, print.HTML)
+	o.bindTimeout(cmd)
 	cmd.Flags().StringVar(&since, "since", "30d", "length of the report in days (30d) or as a duration (36h)")
 	cmd.Flags().Float64Var(&price, "price-gb-month", -1, "price of stored images per GiB and month; the storage is then also shown as a price")
 	var length time.Duration
@@ -42,20 +45,26 @@ savings are lower limits. "At least" and "at most" mark limits.`,
 		}
 		return nil
 	})
-	cmd.RunE = inSession(f, o, func(ctx context.Context, s *session, args []string) error {
+	cmd.RunE = inLook(f, o, func(ctx context.Context, s *session, args []string) error {
+		ctx, cancel := s.within(ctx, s.options)
+		defer cancel()
 		finder, now := s.pools(), s.Now()
 		pools, err := finder.Pools(ctx, strings.Join(args, ""))
 		if err != nil {
 			return err
 		}
-		all := []report.Report{}
-		for _, p := range pools {
-			facts, err := finder.ReportFacts(ctx, p, now.Add(-length))
-			if err != nil {
-				return err
-			}
+		all, troubles, ids := make([]report.Report, len(pools)), make([]error, len(pools)), make([]cloud.PoolID, len(pools))
+		for i, p := range pools {
+			ids[i] = p.ID
+		}
+		cloud.EachPool(ctx, s.provider, ids, func(ctx context.Context, i int) {
+			var facts report.Facts
+			facts, troubles[i] = finder.ReportFacts(ctx, pools[i], now.Add(-length))
 			facts.PricePerGBMonth = price
-			all = append(all, report.Of(facts))
+			all[i] = report.Of(facts)
+		})
+		if err := cmp.Or(troubles...); err != nil {
+			return err
 		}
 		return print.Reports(s.Out, format, all)
 	})

@@ -29,7 +29,7 @@ command also shows nodes that are cordoned and protected like a reserved node, b
 		Example: `  kamino reservations
   kamino reservations -o json | jq -r '.nodes[] | select(.state != "capture") | .node'`,
 		Args: cobra.NoArgs,
-		RunE: inSession(f, o, func(ctx context.Context, s *session, _ []string) error {
+		RunE: inLook(f, o, func(ctx context.Context, s *session, _ []string) error {
 			report, err := s.findReservations(ctx)
 			if err != nil {
 				return err

@@ -24,6 +24,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/capture"
 	"github.com/kamino-dev/kamino/internal/capture/admission"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/pool/membership"
 )
 
 func TestMain(m *testing.M) {
@@ -188,12 +189,12 @@ func (s *scriptedEngine) Evictions(context.Context, string, v1alpha1.DrainSettin
 
 // Refusals returns the refusals of the script.
 func (s *scriptedEngine) Refusals(ctx context.Context, p *v1alpha1.Prototype) ([]cloud.Refusal, error) {
-	preview, err := s.Preview(ctx, p)
+	preview, err := s.Preview(ctx, p, nil)
 	return preview.Refusals, err
 }
 
 // Preview returns the preview of the script.
-func (s *scriptedEngine) Preview(_ context.Context, p *v1alpha1.Prototype) (admission.Preview, error) {
+func (s *scriptedEngine) Preview(_ context.Context, p *v1alpha1.Prototype, _ *membership.Cluster) (admission.Preview, error) {
 	preview := admission.Preview{
 		Evicts: []string{"default/web-0", "default/web-1"},
 		Change: &cloud.RecipeChange{

@@ -1,13 +1,16 @@
 package cli
 
 import (
+	"cmp"
 	"context"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/runner"
+	"github.com/kamino-dev/kamino/internal/wording"
 )
 
 // session is a command with its clients.
@@ -69,6 +72,48 @@ func inSession(f *Factory, o *Options, do func(ctx context.Context, s *session, 
 		}
 		return do(cmd.Context(), s, args)
 	}
+}
+
+// inLook runs a verb that only reads, and so waits while the cloud throttles.
+func inLook(f *Factory, o *Options, do func(ctx context.Context, s *session, args []string) error) func(*cobra.Command, []string) error {
+	return inSession(f, o, func(ctx context.Context, s *session, args []string) error {
+		s.provider = f.patient(s.provider, o)
+		s.engine = f.Engine(s.cluster, s.provider, o)
+		return do(ctx, s, args)
+	})
+}
+
+// patient returns the provider for a verb that only reads. After quietly of waiting, patient says why.
+func (f *Factory) patient(provider cloud.Provider, o *Options) cloud.Provider {
+	var waited time.Duration
+	return cloud.Patient(provider, func(wait time.Duration) {
+		if before := waited; before <= quietly && before+wait > quietly {
+			f.note("The cloud throttles the credential. Kamino waits as the cloud asks, for up to %s.", wording.Duration(cmp.Or(o.Clouds.Patience, lookTime)))
+		}
+		waited += wait
+	})
+}
+
+// within ends the context of a verb that only reads after --timeout. To a person at a terminal, it says that a verb is slow.
+func (f *Factory) within(ctx context.Context, o *Options) (context.Context, func()) {
+	ctx, cancel := limited(ctx, o.Clouds.Patience)
+	if !f.terminal() {
+		return ctx, cancel
+	}
+	timer := time.AfterFunc(quietly, func() { f.note("Kamino still reads the cluster and the cloud.") })
+	return ctx, func() { timer.Stop(); cancel() }
+}
+
+const (
+	// quietly is how long a verb waits without a word.
+	quietly = 3 * time.Second
+	// lookTime is the default of --timeout for verbs that only read.
+	lookTime = 5 * time.Minute
+)
+
+// bindTimeout adds the flag --timeout to a verb that only reads.
+func (o *Options) bindTimeout(cmd *cobra.Command) {
+	cmd.Flags().DurationVar(&o.Clouds.Patience, "timeout", lookTime, "how long to wait for a cloud or an API server that throttles")
 }
 
 // inCluster runs a verb that needs no cloud and no credential.

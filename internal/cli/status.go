@@ -45,11 +45,13 @@ The version in use is marked "current". The target of a rollback is marked "prio
   kamino status --exit-code -o json | jq '.attention[].title'
   kamino status --watch`,
 		Args: cobra.MaximumNArgs(1), ValidArgsFunction: completePools(f, o),
-		RunE: inSession(f, o, func(ctx context.Context, s *session, args []string) error {
+		RunE: inLook(f, o, func(ctx context.Context, s *session, args []string) error {
 			pool := strings.Join(args, "")
 			if watch {
 				return s.watchStatus(ctx, pool, format, interval)
 			}
+			ctx, end := s.within(ctx, s.options)
+			defer end()
 			text, items, trouble := s.statusText(ctx, pool, format)
 			if _, err := s.Out.Write(text); err != nil {
 				return err
@@ -62,6 +64,7 @@ The version in use is marked "current". The target of a rollback is marked "prio
 	}
 	output.Bind(cmd, &format, output.Table, output.Wide, output.JSON, output.YAML)
 	bindWatch(cmd, &watch, &interval)
+	o.bindTimeout(cmd)
 	cmd.Flags().BoolVar(&byCode, "exit-code", false, "exit with 7 if something critical or a warning needs you")
 	output.Before(cmd, func() error {
 		if byCode && watch {
@@ -135,6 +138,8 @@ func (s *session) watchStatus(ctx context.Context, pool string, format output.Fo
 
 // statusText looks once, and prints all available facts. The error is the first problem of a look.
 func (s *session) statusText(ctx context.Context, pool string, format output.Format) ([]byte, []attention.Item, error) {
+	ctx, cancel := limited(ctx, s.options.Clouds.Patience)
+	defer cancel()
 	report, trouble := s.report(ctx, pool)
 	if report == nil {
 		return nil, nil, trouble

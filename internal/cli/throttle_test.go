@@ -105,3 +105,44 @@ func TestPatienceOfVerbs(t *testing.T) {
 		})
 	}
 }
+
+// TestPatienceOfReads: a verb that only reads waits while the cloud throttles, says so after three seconds, and succeeds within --timeout.
+// Without enough time the verb ends before the timeout, with the cloud's error.
+func TestPatienceOfReads(t *testing.T) {
+	const pools, burst, rate = 60, 20, 5
+	w := newVerbWorld(t, size{pools: pools, nodes: 3 * pools})
+	for _, verb := range verbsOfAll {
+		t.Run(verb, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				time.Sleep(time.Until(w.built))          // a bubble begins in the year 2000
+				tokens, at := float64(burst), time.Now() // as in the limits of Azure
+				w.throttles = func() bool {
+					tokens, at = min(burst, tokens+rate*time.Since(at).Seconds()), time.Now()
+					if tokens < 1 {
+						return true
+					}
+					tokens--
+					return false
+				}
+				w.columns = 200
+				begun, said := time.Now(), strings.Builder{}
+				if code := w.try(t, verb, &said); code != ExitDone {
+					t.Errorf("exit code %d: %s", code, said.String())
+				}
+				if took := time.Since(begun); took < 3*time.Second || took > 4*time.Minute {
+					t.Errorf("took %s", took)
+				}
+				if says := "The cloud throttles the credential. Kamino waits as the cloud asks, for up to 5m00s."; strings.Count(said.String(), says) != 1 {
+					t.Errorf("said %q, want %q once", said.String(), says)
+				}
+				if !strings.Contains(said.String(), "Kamino still reads the cluster and the cloud.\n") {
+					t.Errorf("a person waits without a word: %q", said.String())
+				}
+				w.throttles, begun = func() bool { return true }, time.Now()
+				if code := w.try(t, verb+" --timeout 20s", &said); code == ExitDone || time.Since(begun) > 20*time.Second {
+					t.Errorf("always throttled: exit code %d after %s", code, time.Since(begun))
+				}
+			})
+		})
+	}
+}

@@ -18,8 +18,8 @@ type Op struct {
 	Result any
 }
 
-// Interceptor makes a call, or replaces the call. call sets the result, and may run at most once. The caller gets the
-// returned error, and no result if the error is not the error of call.
+// Interceptor makes a call, or replaces the call. call sets the result; a read may run again. The caller gets the
+// returned error, and no result if the error is not the last error of call.
 type Interceptor func(ctx context.Context, op Op, call func(context.Context) error) error
 
 // Intercept returns a provider whose calls with I/O run through the interceptor. Methods without I/O are the provider's.

@@ -85,19 +85,13 @@ func attentive(_ context.Context, c *observed) []Finding {
 	return []Finding{ok("no capture and no policy waits for you")}
 }
 
-// attentivePool finds what needs a person about a pool.
-func attentivePool(ctx context.Context, p *poolView) []Finding {
-	said := attention.Pool{Name: p.name}
-	if images, err := p.Cloud.Images(ctx, p.id); err == nil { // an error is a finding of the check of versions
-		said = attention.PoolOf(history.Of(history.Facts{Pool: p.pool, Images: images}))
+// saidOf returns the pool for the list of what needs a person.
+func saidOf(ctx context.Context, p *poolView) attention.Pool {
+	images, err := p.Cloud.Images(ctx, p.id)
+	if err != nil { // a finding of the check of versions
+		return attention.Pool{Name: p.name}
 	}
-	return p.ofPool(p.name, []attention.Pool{said})
-}
-
-// ofPool are the findings about a pool; pools is empty if the cloud did not describe it.
-func (c *observed) ofPool(name string, pools []attention.Pool) []Finding {
-	items := slices.DeleteFunc(c.needsPerson(pools, nil), func(i attention.Item) bool { return i.Pool != name })
-	return findingsOf(items, CheckAttention)
+	return attention.PoolOf(history.Of(history.Facts{Pool: p.pool, Images: images}))
 }
 
 // reserved finds nodes that no running capture releases, and leftovers of deleted captures. Both are warnings: captures of
@@ -111,7 +105,7 @@ func reserved(ctx context.Context, c *observed) (found []Finding) {
 	var left []reservations.Leftover
 	if c.Leftovers != nil {
 		var err error
-		if left, err = c.Leftovers(ctx, reservations.Union(c.ordered(), reservations.PoolsOf(c.prototypes))); err != nil {
+		if left, err = c.Leftovers(ctx, reservations.Union(c.ordered(), reservations.PoolsOf(c.prototypes)), c.seen); err != nil {
 			found = append(found, warn("", "leftovers of deleted captures are unknown: %s", sentence(err)))
 		}
 	}

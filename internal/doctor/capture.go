@@ -4,12 +4,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture/admission"
@@ -36,12 +35,15 @@ type judged struct {
 func preflight(ctx context.Context, p *poolView) []Finding {
 	var first *judged
 	var bootstrap bootstrapkind.Answer
-	for _, candidate := range p.likely() {
+	for i, candidate := range p.likely() {
+		if i > 0 && !isListed(ctx, p, candidate) {
+			continue
+		}
 		preview := p.preview(candidate)
 		how, err := p.join(ctx, preview)
 		var found *admission.Case
 		if err == nil {
-			found, err = p.Case(ctx, preview)
+			found, err = p.Case(ctx, preview, p.seen)
 		}
 		if err != nil {
 			p.fine = false
@@ -61,6 +63,13 @@ func preflight(ctx context.Context, p *poolView) []Finding {
 	}
 	p.bootstrap = bootstrap
 	return p.findings(*first)
+}
+
+// isListed reports whether the cloud lists the instance of the node, or does not answer. One list costs less than the questions about an
+// instance that is not there.
+func isListed(ctx context.Context, p *poolView, of donor) bool {
+	all, err := p.Cloud.Instances(ctx, p.id)
+	return err != nil || slices.ContainsFunc(all, func(i cloud.Instance) bool { return strings.EqualFold(string(i.ID), of.providerID) })
 }
 
 // profile reports how the pool's nodes join. An unknown profile is no failure: a user names the profile.
@@ -96,11 +105,7 @@ func (p *poolView) preview(of donor) *v1alpha1.Prototype {
 
 // join detects how a node's pool joins, as a command without a profile does, and sets the profile and the method.
 func (p *poolView) join(ctx context.Context, of *v1alpha1.Prototype) (bootstrapkind.Answer, error) {
-	n, err := p.Kube.CoreV1().Nodes().Get(ctx, of.Spec.Donor.NodeName, metav1.GetOptions{})
-	if err != nil {
-		return bootstrapkind.Answer{}, fmt.Errorf("read node %s: %w", of.Spec.Donor.NodeName, err)
-	}
-	answer, err := membership.Joins(ctx, p.Kube, membership.FactsOf(ctx, p.Cloud, n, p.id))
+	answer, err := p.joiner.Joins(ctx, membership.FactsOf(ctx, p.Cloud, p.seen.Node(of.Spec.Donor.NodeName), p.id))
 	of.Spec.Settings.Generalize.Profile = answer.Profile
 	of.Spec.Settings.Donor.Method = capturemethod.In(p.Cloud, of.Spec.Settings).Method
 	return answer, err

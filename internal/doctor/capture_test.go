@@ -16,6 +16,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/capture/admission"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cloud/registry"
+	"github.com/kamino-dev/kamino/internal/pool/membership"
 	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
 
@@ -77,7 +78,7 @@ func TestRefusalsEqualCapture(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		gathered, err := d.Case(t.Context(), p.preview(p.likely()[0]))
+		gathered, err := d.Case(t.Context(), p.preview(p.likely()[0]), c.seen)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -121,8 +122,8 @@ func TestACaptureAtWorkIsNoTrouble(t *testing.T) {
 	d, _, pool := newDoctor(t, memory.PoolSpec{})
 	d.change(t, "a", func(n *corev1.Node) { n.Spec.Unschedulable = true })
 	asked := d.Case
-	d.Case = func(ctx context.Context, p *v1alpha1.Prototype) (*admission.Case, error) {
-		gathered, err := asked(ctx, p)
+	d.Case = func(ctx context.Context, p *v1alpha1.Prototype, seen *membership.Cluster) (*admission.Case, error) {
+		gathered, err := asked(ctx, p, seen)
 		if err == nil {
 			other := &v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{Name: "other", CreationTimestamp: metav1.NewTime(now.Add(-time.Hour))}}
 			other.Status.Phase = v1alpha1.PhaseDraining
@@ -196,8 +197,8 @@ func TestFailedLookHidesNoObstacle(t *testing.T) {
 	bare(t, d, "a")
 	bare(t, d, "b")
 	asked := d.Case
-	d.Case = func(ctx context.Context, p *v1alpha1.Prototype) (*admission.Case, error) {
-		gathered, err := asked(ctx, p)
+	d.Case = func(ctx context.Context, p *v1alpha1.Prototype, seen *membership.Cluster) (*admission.Case, error) {
+		gathered, err := asked(ctx, p, seen)
 		gathered.ClockAhead = admission.Unread[time.Duration](errors.New("the lease is away"))
 		return gathered, err
 	}
@@ -205,7 +206,7 @@ func TestFailedLookHidesNoObstacle(t *testing.T) {
 	if len(got) != 2 || !strings.HasPrefix(got[0], "fail UnmanagedPods") || got[1] != "warn: unknown whether node a can be captured: the lease is away" {
 		t.Errorf("%q", got)
 	}
-	d.Case = func(context.Context, *v1alpha1.Prototype) (*admission.Case, error) {
+	d.Case = func(context.Context, *v1alpha1.Prototype, *membership.Cluster) (*admission.Case, error) {
 		return nil, errors.New("the node is away")
 	}
 	if got := findings(examine(t, d), CheckPool); !slices.Equal(got, []string{"warn: unknown whether node a can be captured: the node is away"}) {

@@ -176,19 +176,20 @@ func nodesInPools(_ context.Context, c *observed) []Finding {
 	for _, m := range c.pools {
 		in += m.nodes
 	}
-	f := ok("%d of the cluster's %s belong to %s%s", in, wording.Count(c.nodes, "node"), wording.Count(len(c.pools), "pool"), suffix(", but not ", c.outside))
+	f := ok("%d of the cluster's %s belong to %s%s", in, wording.Count(len(c.seen.Nodes), "node"), wording.Count(len(c.pools), "pool"),
+		suffix(", but not ", c.outside))
 	switch {
-	case c.nodes == 0:
+	case len(c.seen.Nodes) == 0:
 		f = fail("", "check that this is the right cluster: kubectl config current-context", "the cluster has no nodes")
 	case c.Cloud == nil:
-		f = ok("the cluster has %s", wording.Count(c.nodes, "node"))
-	case c.poolError != nil:
-		f = c.refusedByCloud(c.poolError)
+		f = ok("the cluster has %s", wording.Count(len(c.seen.Nodes), "node"))
+	case c.seen.Trouble != nil:
+		f = c.refusedByCloud(c.seen.Trouble)
 	case c.onlyError != nil:
 		f = fail(admission.NotInPool, "run again without a pool name to list the pools", "%s", c.onlyError)
 	case len(c.pools) == 0:
 		f = fail(admission.NotInPool, c.About.Remedies.NoPool, "none of the cluster's %d nodes belongs to a supported pool%s",
-			c.nodes, suffix(", such as ", c.outside))
+			len(c.seen.Nodes), suffix(", such as ", c.outside))
 	}
 	return []Finding{f}
 }

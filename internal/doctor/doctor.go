@@ -20,6 +20,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/capture/admission"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/node/reservations"
+	"github.com/kamino-dev/kamino/internal/pool/membership"
 )
 
 // Level is the severity of a finding.
@@ -81,7 +82,6 @@ var poolChecks = []struct {
 	check string
 	find  func(context.Context, *poolView) []Finding
 }{
-	{CheckAttention, attentivePool},
 	{CheckPermissions, permissions},
 	{CheckPool, recipe},
 	{CheckPool, preflight},
@@ -183,9 +183,9 @@ type Doctor struct {
 	// Policies lists all policies; nil means no policies.
 	Policies func(ctx context.Context) ([]v1alpha1.PrototypePolicy, error)
 	// Case gathers the facts of a capture that does not exist: capture.Engine.Case.
-	Case func(ctx context.Context, p *v1alpha1.Prototype) (*admission.Case, error)
+	Case func(ctx context.Context, p *v1alpha1.Prototype, seen *membership.Cluster) (*admission.Case, error)
 	// Leftovers lists leftovers of lost captures, in the cluster and in the cloud. Optional.
-	Leftovers func(ctx context.Context, pools []cloud.PoolID) ([]reservations.Leftover, error)
+	Leftovers func(ctx context.Context, pools []cloud.PoolID, seen *membership.Cluster) ([]reservations.Leftover, error)
 	// Kured is the DaemonSet of kured as NAMESPACE/NAME; empty skips the check.
 	Kured     string
 	Namespace string
@@ -208,21 +208,36 @@ func (d *Doctor) Examine(ctx context.Context) (r Report, err error) {
 	if d.Cloud == nil {
 		return r, nil
 	}
-	for _, id := range c.ordered() {
-		ctx := cloud.WithReadCache(ctx) // checks share the answers of the cloud
-		p, err := c.view(ctx, id)
-		if err != nil {
-			r.add(CheckCredential, p.name, c.refusedByCloud(err))
-			r.add(CheckAttention, p.name, c.ofPool(p.name, nil)...)
-			r.add(CheckPatching, p.name, patching(p.members)...)
-			continue
-		}
-		r.add(CheckCredential, p.name, ok("the credential can read the pool"))
-		for _, check := range poolChecks {
-			r.add(check.check, p.name, check.find(ctx, p)...)
+	ids := c.ordered()
+	ctx = cloud.WithReadCache(ctx) // checks share the answers of the cloud
+	parts, said := make([]Report, len(ids)), make([]attention.Pool, len(ids))
+	cloud.EachPool(ctx, d.Cloud, ids, func(ctx context.Context, i int) { parts[i], said[i] = examinePool(ctx, c, ids[i]) })
+	items := map[string][]attention.Item{}
+	for _, i := range c.needsPerson(said, nil) {
+		items[i.Pool] = append(items[i.Pool], i)
+	}
+	for i, part := range parts {
+		r.add(CheckAttention, said[i].Name, findingsOf(items[said[i].Name], CheckAttention)...)
+		for _, f := range part.Findings {
+			r.add(f.Check, "", f)
 		}
 	}
 	return r, nil
+}
+
+// examinePool runs the checks of a pool, and returns the pool for the list of what needs a person.
+func examinePool(ctx context.Context, c *observed, id cloud.PoolID) (r Report, said attention.Pool) {
+	p, err := c.view(ctx, id)
+	if err != nil {
+		r.add(CheckCredential, p.name, c.refusedByCloud(err))
+		r.add(CheckPatching, p.name, patching(p.members)...)
+		return r, attention.Pool{Name: p.name}
+	}
+	r.add(CheckCredential, p.name, ok("the credential can read the pool"))
+	for _, check := range poolChecks {
+		r.add(check.check, p.name, check.find(ctx, p)...)
+	}
+	return r, saidOf(ctx, p)
 }
 
 // pods is the namespace of the generalize pods.

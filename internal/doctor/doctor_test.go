@@ -32,6 +32,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud/registry"
 	"github.com/kamino-dev/kamino/internal/node"
 	"github.com/kamino-dev/kamino/internal/node/reservations"
+	"github.com/kamino-dev/kamino/internal/pool/membership"
 	"github.com/kamino-dev/kamino/internal/testing/memory"
 	"github.com/kamino-dev/kamino/internal/trial/trialnode"
 )
@@ -91,10 +92,10 @@ func newDoctorOf(t *testing.T, spec memory.PoolSpec, config memory.Config) (*Doc
 		Lease:      func(context.Context) (attention.Lease, error) { return attention.Lease{Known: true}, nil },
 		Prototypes: func(context.Context) ([]v1alpha1.Prototype, error) { return nil, nil },
 	}
-	d.Case = func(ctx context.Context, p *v1alpha1.Prototype) (*admission.Case, error) {
+	d.Case = func(ctx context.Context, p *v1alpha1.Prototype, seen *membership.Cluster) (*admission.Case, error) {
 		engine := &capture.Engine{Client: objects, Kube: kube, Cloud: memoryCloud.Provider, Namespace: "ours", PodNamespace: "theirs", Image: "kamino:test", Now: d.Now, Log: logr.Discard(),
 			TrialObserver: &trialnode.Observer{Kube: kube, Namespace: "theirs", Image: "kamino:test", Same: memoryCloud.SameInstance}}
-		return engine.Case(ctx, p)
+		return engine.Case(ctx, p, seen)
 	}
 	return d, memoryCloud, pool
 }
@@ -246,7 +247,7 @@ func TestReservationsAndLeftovers(t *testing.T) {
 		t.Errorf("a capture that is gone: %s %s", level, says)
 	}
 	reserve("b", `{"kind":"Prototype","name":"p","uid":"u"}`)
-	d.Leftovers = func(_ context.Context, pools []cloud.PoolID) ([]reservations.Leftover, error) {
+	d.Leftovers = func(_ context.Context, pools []cloud.PoolID, _ *membership.Cluster) ([]reservations.Leftover, error) {
 		if !slices.Equal(pools, []cloud.PoolID{pool}) {
 			t.Errorf("asked of %v", pools)
 		}
@@ -400,7 +401,9 @@ func TestNoCheckIsOKWithoutItsRead(t *testing.T) {
 	}{
 		"leases of reservations": {CheckReservations, fails("list", "leases")},
 		"leftovers": {CheckReservations, func(d *Doctor) {
-			d.Leftovers = func(context.Context, []cloud.PoolID) ([]reservations.Leftover, error) { return nil, lost }
+			d.Leftovers = func(context.Context, []cloud.PoolID, *membership.Cluster) ([]reservations.Leftover, error) {
+				return nil, lost
+			}
 		}},
 		"prototypes": {CheckReservations, func(d *Doctor) {
 			d.Prototypes = func(context.Context) ([]v1alpha1.Prototype, error) { return nil, forbidden }

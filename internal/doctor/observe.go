@@ -40,15 +40,16 @@ type observed struct {
 	leaseState attention.Lease
 	stateError error
 
+	seen          *membership.Cluster
+	joiner        membership.Joiner
 	pools         map[cloud.PoolID]*members
-	nodes         int
 	csi           int
 	inTree        []string // nodes with disks of the in-tree driver
 	reservedNodes []reservations.Node
 	// outside is a node without a pool, with the reason; empty if there is none.
 	outside string
-	// poolError is the cloud's error for the nodes' pools, and onlyError the reason why Only matches no pool.
-	poolError, onlyError error
+	// onlyError is the reason why Only matches no pool.
+	onlyError error
 	// lacking: the installation is incomplete, which is a finding of its own.
 	lacking bool
 }
@@ -68,16 +69,16 @@ func observe(ctx context.Context, d *Doctor) (*observed, error) {
 			c.policies = nil
 		}
 	}
-	err := node.Pages(ctx, d.Kube, "", func(page []corev1.Node) error {
-		of := c.poolsOf(ctx, page)
-		for i := range page {
-			c.add(&page[i], of[i])
-		}
-		return nil
-	})
-	if err != nil {
+	var registry membership.Registry
+	if d.Cloud != nil {
+		registry = d.Cloud
+	}
+	c.joiner.Kube = d.Kube
+	var err error
+	if c.seen, err = membership.Look(ctx, d.Kube, registry, c.add); err != nil {
 		return nil, err
 	}
+	c.seen.Prototypes = c.prototypes
 	c.limit(ctx)
 	return c, nil
 }
@@ -111,26 +112,8 @@ func (c *observed) ordered() []cloud.PoolID {
 	})
 }
 
-// poolsOf returns the nodes' pools. A cloud error is a finding, and ends further requests.
-func (c *observed) poolsOf(ctx context.Context, nodes []corev1.Node) []cloud.Membership {
-	none := make([]cloud.Membership, len(nodes))
-	if c.Cloud == nil || c.poolError != nil {
-		return none
-	}
-	values := make([]cloud.NodeValues, len(nodes))
-	for i := range nodes {
-		values[i] = membership.Values(&nodes[i])
-	}
-	var found []cloud.Membership
-	if found, c.poolError = membership.Of(ctx, c.Cloud, values...); c.poolError != nil {
-		return none
-	}
-	return found
-}
-
 // add counts a node; the pool is empty if there is none or if the pool is unknown.
 func (c *observed) add(n *corev1.Node, of cloud.Membership) {
-	c.nodes++
 	found, isReserved := c.captures.Of(n)
 	if c.leaseError == nil {
 		found, isReserved = c.captures.Confirm(n, found, isReserved, node.ReservationOf(c.leases, n))

@@ -13,6 +13,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/node"
+	"github.com/kamino-dev/kamino/internal/pool/membership"
 	"github.com/kamino-dev/kamino/internal/wording/page"
 )
 
@@ -24,7 +25,9 @@ func rebooters(ctx context.Context, p *poolView) (found []Finding) {
 	if !p.uses(v1alpha1.MethodCopy) || p.like == nil {
 		return nil
 	}
-	sets, err := p.Kube.AppsV1().DaemonSets(metav1.NamespaceAll).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	sets, err := membership.Once(p.seen, "daemonsets", func() (*appsv1.DaemonSetList, error) {
+		return p.Kube.AppsV1().DaemonSets(metav1.NamespaceAll).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	})
 	if err != nil {
 		return []Finding{warn("", "unknown whether a DaemonSet would reboot workshops: %s", err)}
 	}

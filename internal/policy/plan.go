@@ -15,7 +15,6 @@ import (
 	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/history/estimate"
 	"github.com/kamino-dev/kamino/internal/pool/bootstrapkind"
-	"github.com/kamino-dev/kamino/internal/process"
 )
 
 // Plan is the decision that Kamino would make about a pool, with the facts of the decision.
@@ -127,13 +126,7 @@ func (d *Decider) plan(ctx, prefetched context.Context, w *observed, r *rules, p
 	plan := Plan{Version: imageversion.Of(w.now)}
 	lookCtx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	_ = untilAnswered(lookCtx, func() error { // judge reads the result
-		_, err := d.PoolCache.At(cloud.ContinueReadCache(lookCtx, cloud.ReadCacheOf(prefetched)), pool.ID, freshMaxAge)
-		if cloud.Is(err, cloud.Throttled) {
-			d.PoolCache.Forget(pool.ID)
-		}
-		return err
-	})
+	_, _ = d.PoolCache.At(cloud.ContinueReadCache(lookCtx, cloud.ReadCacheOf(prefetched)), pool.ID, freshMaxAge) // judge reads the result
 	if r.spec.Rebuild != nil {
 		_, _ = d.PoolCache.Instances(lookCtx, pool.ID, freshMaxAge) // judge reads the count, or reports an unknown count
 	}
@@ -164,27 +157,6 @@ func turnover(d *Decider, o *PoolOutcome, now time.Time) estimate.Turnover {
 		}
 	}
 	return estimate.TurnoverOf(created, earlier, now)
-}
-
-const (
-	// throttledTries limits the tries at a cloud that throttles: a plan of many pools needs more reads than Azure grants at
-	// once.
-	throttledTries = 6
-	// throttledPause is the pause between two tries if the cloud names no pause.
-	throttledPause = time.Second
-)
-
-// untilAnswered repeats a call while the cloud throttles.
-func untilAnswered(ctx context.Context, ask func() error) error {
-	for try := 1; ; try++ {
-		err := ask()
-		if try == throttledTries || !cloud.Is(err, cloud.Throttled) {
-			return err
-		}
-		if process.Wait(ctx, max(throttledPause, cloud.RetryAfter(err))) != nil {
-			return err
-		}
-	}
 }
 
 // AdHoc returns a policy that exists only in a command, for the named pools or, without names, for all pools.

@@ -72,13 +72,8 @@ func preview(ctx context.Context, d *Decider, w *observed, r *rules, o *PoolOutc
 
 // preview judges the joins of one pool.
 func (d *joinTracker) preview(ctx context.Context, r *rules, t *watchedPool, w *observed) error {
-	age := freshMaxAge
-	err := untilAnswered(ctx, func() (err error) {
-		t.list, err = d.PoolCache.Instances(ctx, t.pool.ID, age)
-		age = 0 // the error is in the cache
-		return err
-	})
-	if err != nil {
+	var err error
+	if t.list, err = d.PoolCache.Instances(ctx, t.pool.ID, freshMaxAge); err != nil {
 		return err
 	}
 	var sums map[cloud.PoolID]nodecache.Summary

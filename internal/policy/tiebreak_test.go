@@ -6,8 +6,6 @@ import (
 	"testing"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
-	"github.com/kamino-dev/kamino/internal/cloud"
-	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
 
 // TestPlanComparesBestCandidates: a plan names the same donor as the capture, and lists the pods of no more nodes than
@@ -40,33 +38,4 @@ func TestPlanComparesBestCandidates(t *testing.T) {
 			t.Errorf("%s: asked about %v", name, asked)
 		}
 	}
-}
-
-// TestAPlanWaitsForACloudThatThrottles: a plan of many pools needs more reads than the cloud grants at once.
-func TestAPlanWaitsForACloudThatThrottles(t *testing.T) {
-	s := newTestEnv(t)
-	id := s.pool("pool1", 3, 20)
-	s.policy("all", nil)
-	throttled := &cloud.Error{Kind: cloud.Throttled, Op: "Pool", Message: "too many reads"}
-	s.use(&throttling{Faulty: s.calls, err: throttled, times: 2})
-	plans, err := s.decider.Plan(t.Context(), []v1alpha1.PrototypePolicy{*s.status("all")}, nil)
-	s.must(err)
-	if plan := plans.Pools[0]; plan.Trouble != nil || plan.Pool.ID != id {
-		t.Errorf("%v", plan.Trouble)
-	}
-}
-
-// throttling refuses the first looks at a pool.
-type throttling struct {
-	*memory.Faulty
-	err   error
-	times int
-}
-
-// Pool implements policy.Cloud.
-func (c *throttling) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error) {
-	if c.times--; c.times >= 0 {
-		return cloud.Pool{}, c.err
-	}
-	return c.Faulty.Pool(ctx, id)
 }

@@ -212,7 +212,8 @@ func TestStandings(t *testing.T) {
 // TestManyPoolsAtOnce tests more pools than the limit of parallel requests.
 func TestManyPoolsAtOnce(t *testing.T) {
 	s := newTestEnv(t, interceptor.Funcs{})
-	for i := range 3 * parallel {
+	const many = 48
+	for i := range many {
 		name := fmt.Sprintf("many%02d", i)
 		id := s.memory.AddPool(memory.PoolSpec{Name: name, Image: "generic"})
 		if err := s.kube.Tracker().Add(node(name, cloud.InstanceID(id)+"/instances/1", corev1.ConditionTrue)); err != nil {
@@ -220,7 +221,7 @@ func TestManyPoolsAtOnce(t *testing.T) {
 		}
 	}
 	all, err := s.Statuses(t.Context(), "")
-	if err != nil || len(all) != 3*parallel+2 {
+	if err != nil || len(all) != many+2 {
 		t.Fatalf("%v, %d pools", err, len(all))
 	}
 	for i, p := range all {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -37,9 +36,6 @@ func (s Status) Attention(explain func(error) string) attention.Pool {
 	return attention.PoolOf(history.Of(history.Facts{Pool: s.Pool, Images: s.Images}))
 }
 
-// parallel is the number of pools read from the cloud at once.
-const parallel = 16
-
 // Statuses returns the state of the pools of the cluster's nodes, ordered by name. If only is set, Standings returns
 // the state of the named pool, even without nodes. An error of the cloud is in the Standing of the pool.
 func (f *Finder) Statuses(ctx context.Context, only string) ([]Status, error) {
@@ -67,17 +63,7 @@ func (f *Finder) StatusesOf(ctx context.Context, counted *Count, only string) ([
 			pools = []Status{f.standing(resolved)}
 		}
 	}
-	ctx = cloud.PrefetchRecipes(ctx, f.Cloud, idsOf(pools))
-	var wait sync.WaitGroup
-	slots := make(chan struct{}, parallel)
-	for i := range pools {
-		wait.Go(func() {
-			slots <- struct{}{}
-			defer func() { <-slots }()
-			pools[i].Err = f.askCloud(ctx, &pools[i])
-		})
-	}
-	wait.Wait()
+	cloud.EachPool(ctx, f.Cloud, idsOf(pools), func(ctx context.Context, i int) { pools[i].Err = f.askCloud(ctx, &pools[i]) })
 	return pools, nil
 }
 

@@ -139,7 +139,7 @@ func (r *Auto) checkCaptures(ctx context.Context) (done bool, err error) {
 	r.update(all)
 	acts := slices.ContainsFunc(r.Decider.Results(), func(p policy.PoolResult) bool { return r.isSelected(p) && p.Acts })
 	if state := capturesState(all); state != r.seen || acts {
-		if err := ReadNodes(ctx, r.Cluster, r.Decider.Nodes); err != nil {
+		if _, err := ReadNodes(ctx, r.Cluster, r.Decider.Cloud, r.Decider.Nodes); err != nil {
 			return false, err
 		}
 		if _, err := r.Decider.Pass(ctx); err != nil {

@@ -105,7 +105,7 @@ type CaptureRequest struct {
 	// Written holds the settings as the user wrote them, for Validate.
 	Written map[string]any
 	// Decider judges the nodes of a pool, for ChooseNode.
-	Decider func(context.Context) (*policy.Decider, error)
+	Decider func(context.Context) (*policy.Decider, *membership.Cluster, error)
 	// ofPool: the request named only the pool.
 	ofPool bool
 }

@@ -15,7 +15,7 @@ import (
 // ChooseNode sets the node of a pioneer whose request names only the pool: the donor that a policy would choose. A
 // running pioneer of the pool keeps its donor.
 func (b *CaptureRequest) ChooseNode(ctx context.Context, pools *pool.Finder, name string) error {
-	decider, err := b.Decider(ctx)
+	decider, _, err := b.Decider(ctx)
 	if err != nil {
 		return err
 	}

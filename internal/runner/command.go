@@ -23,8 +23,8 @@ import (
 	"github.com/kamino-dev/kamino/internal/pool/nodejoin"
 )
 
-// NewDecider returns the Decider of a command, with the nodes of the cluster.
-func NewDecider(ctx context.Context, c *cluster.Connection, provider cloud.Provider, engine Engine, o Options) (*policy.Decider, error) {
+// NewDecider returns the Decider of a command, with the nodes of the cluster, and the look that found them.
+func NewDecider(ctx context.Context, c *cluster.Connection, provider cloud.Provider, engine Engine, o Options) (*policy.Decider, *membership.Cluster, error) {
 	nodes, patcher := nodecache.NewNodes(provider), patcher(c, o)
 	looks := policy.NewPoolCache(provider, o.Now)
 	looks.Intents = &policy.Intents{Kube: c.Kube, Namespace: o.Namespace}
@@ -34,7 +34,8 @@ func NewDecider(ctx context.Context, c *cluster.Connection, provider cloud.Provi
 		Joins: joins(c, o), Leased: leased(c, o), NewNodes: newNodes(c, o, nodes, time.Time{}),
 		PatchChecks: policy.PatchChecks{Check: patcher.Check, Sweep: patcher.SweepChecks}, Log: o.Log.WithName("policy"),
 	}
-	return d, ReadNodes(ctx, c, d.Nodes)
+	seen, err := ReadNodes(ctx, c, provider, d.Nodes)
+	return d, seen, err
 }
 
 // patcher asks nodes in service for their pending patches.
@@ -94,29 +95,24 @@ func joins(c *cluster.Connection, o Options) func(context.Context, bootstrapkind
 	return (&membership.Joiner{Kube: c.Kube, Now: o.Now}).Joins
 }
 
-// ReadNodes updates nodes from the cluster.
-func ReadNodes(ctx context.Context, c *cluster.Connection, nodes *nodecache.Nodes) error {
-	seen := map[string]bool{}
-	err := node.Each(ctx, c.Kube, "", func(node *corev1.Node) error {
-		nodecache.Strip(node)
-		nodes.Set(node.DeepCopy()) // a copy, so that the memory of the page can be freed
-		seen[node.Name] = true
-		return nil
-	})
-	if err != nil {
-		return err
+// ReadNodes updates nodes from the cluster, and returns the look.
+func ReadNodes(ctx context.Context, c *cluster.Connection, registry membership.Registry, nodes *nodecache.Nodes) (*membership.Cluster, error) {
+	seen, err := membership.Look(ctx, c.Kube, registry, func(n *corev1.Node, _ cloud.Membership) { nodecache.Strip(n) })
+	if err = cmp.Or(err, seen.Trouble); err != nil {
+		return seen, err
+	}
+	for _, n := range seen.Nodes {
+		nodes.Set(n)
 	}
 	if err := nodes.Place(ctx); err != nil {
-		return err
+		return seen, err
 	}
-	for _, id := range nodes.Pools() {
-		for _, node := range nodes.Of(id) {
-			if !seen[node.Name] {
-				nodes.Delete(node.Name)
-			}
+	for _, n := range nodes.All() {
+		if seen.Node(n.Name) == nil {
+			nodes.Delete(n.Name)
 		}
 	}
-	return nil
+	return seen, nil
 }
 
 // readPrototypes reads for policies' decisions. Without Kamino's definitions, the list of Prototypes is empty.

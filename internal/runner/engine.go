@@ -15,6 +15,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/node/reservations"
+	"github.com/kamino-dev/kamino/internal/pool/membership"
 	"github.com/kamino-dev/kamino/internal/pool/nodejoin"
 	"github.com/kamino-dev/kamino/internal/rules"
 	"github.com/kamino-dev/kamino/internal/trial/trialnode"
@@ -24,11 +25,11 @@ import (
 type Engine interface {
 	Pass(ctx context.Context, name string) (capture.Result, error)
 	Refusals(ctx context.Context, p *v1alpha1.Prototype) ([]cloud.Refusal, error)
-	Preview(ctx context.Context, p *v1alpha1.Prototype) (admission.Preview, error)
-	Case(ctx context.Context, p *v1alpha1.Prototype) (*admission.Case, error)
+	Preview(ctx context.Context, p *v1alpha1.Prototype, seen *membership.Cluster) (admission.Preview, error)
+	Case(ctx context.Context, p *v1alpha1.Prototype, seen *membership.Cluster) (*admission.Case, error)
 	Evictions(ctx context.Context, node string, drain v1alpha1.DrainSettings) (int, error)
 	Orphan(ctx context.Context, node string, holder v1alpha1.Holder) (capture.Result, error)
-	Leftovers(ctx context.Context, pools []cloud.PoolID) ([]reservations.Leftover, error)
+	Leftovers(ctx context.Context, pools []cloud.PoolID, seen *membership.Cluster) ([]reservations.Leftover, error)
 	SweepLeftovers(ctx context.Context, pools []cloud.PoolID) ([]reservations.Leftover, error)
 }
 

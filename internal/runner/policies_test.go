@@ -183,7 +183,7 @@ func TestSelectedPools(t *testing.T) {
 			p.Name = test.named
 			provider := p.Pools.Cloud.(*memory.Cloud).Provider
 			engine := &capture.Engine{Client: p.Cluster.Client, Kube: p.Cluster.Kube, Cloud: provider, Namespace: "kamino-system", Now: nowThen}
-			decider, err := NewDecider(t.Context(), p.Cluster, provider, engine, Options{Now: nowThen})
+			decider, _, err := NewDecider(t.Context(), p.Cluster, provider, engine, Options{Now: nowThen})
 			if err != nil {
 				t.Fatal(err)
 			}

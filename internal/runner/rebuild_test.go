@@ -125,7 +125,7 @@ func (y *poolEnv) process(calls memory.Calls) *controllerProcess {
 	provider := memory.Provider(calls)
 	c := &cluster.Connection{Client: y.api, Kube: y.kube, Config: apitest.Server(y.T)}
 	options := Options{Now: y.clock.Now, Log: logr.Discard()}
-	decider, err := NewDecider(y.Context(), c, provider, NewEngine(c, provider, options, nil), options)
+	decider, _, err := NewDecider(y.Context(), c, provider, NewEngine(c, provider, options, nil), options)
 	y.must(err)
 	recorder := events.NewFakeRecorder(1000)
 	rebuilds := &rebuild.Controller{Kube: c.Kube, Cloud: provider, Nodes: decider.Nodes, Policies: y.api, Recorder: recorder,
@@ -138,10 +138,12 @@ func (y *poolEnv) process(calls memory.Calls) *controllerProcess {
 // turn plays ten seconds of a controller: a cache update, a decision, and a step.
 func (y *poolEnv) turn(p *controllerProcess) {
 	y.Helper()
-	y.must(ReadNodes(y.Context(), p.cluster, p.Nodes))
-	_, err := p.decider.Pass(y.Context())
+	_, err := ReadNodes(y.Context(), p.cluster, p.decider.Cloud, p.Nodes)
 	y.must(err)
-	y.must(ReadNodes(y.Context(), p.cluster, p.Nodes))
+	_, err = p.decider.Pass(y.Context())
+	y.must(err)
+	_, err = ReadNodes(y.Context(), p.cluster, p.decider.Cloud, p.Nodes)
+	y.must(err)
 	p.Pass(y.Context())
 	y.clock.Advance(10 * time.Second)
 	y.cloud.Settle()

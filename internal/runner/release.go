@@ -65,8 +65,12 @@ func (h *Reservations) LookWith(ctx context.Context, all []v1alpha1.Prototype, s
 	captures, seen := reservations.CapturesOf(all), ReservationList{Nodes: []reservations.Node{}}
 	var leases []node.Lease
 	leases, seen.LeaseError = h.reservations().All(ctx)
+	var trials membership.Cluster
 	err := membership.Each(ctx, h.Cluster.Kube, h.Cloud, "", func(n *corev1.Node, of cloud.Membership) error {
 		show(n, of.Pool)
+		if _, is := n.Labels[v1alpha1.TrialKey]; is {
+			trials.Nodes = append(trials.Nodes, n.DeepCopy())
+		}
 		found, isHeld := captures.Of(n)
 		if seen.LeaseError == nil {
 			found, isHeld = captures.Confirm(n, found, isHeld, node.ReservationOf(leases, n))
@@ -85,7 +89,7 @@ func (h *Reservations) LookWith(ctx context.Context, all []v1alpha1.Prototype, s
 	reservations.Sort(seen.Nodes)
 	slices.SortFunc(seen.Pools, func(a, b cloud.PoolID) int { return cmp.Compare(a, b) })
 	seen.Pools = reservations.Union(seen.Pools, reservations.PoolsOf(all))
-	seen.Left, seen.LeftError = h.Engine.Leftovers(ctx, seen.Pools)
+	seen.Left, seen.LeftError = h.Engine.Leftovers(ctx, seen.Pools, &trials)
 	return seen, nil
 }
 

@@ -21,6 +21,8 @@ type CommandCost struct {
 	// PeakMemory is the highest anonymous resident size, in bytes. The mapped pages of the program file do not count:
 	// their number depends on the page cache of the machine.
 	PeakMemory int64
+	// Page is the size of the page that the command served, in bytes; 0 if none.
+	Page int
 }
 
 // programs run with the variables of a sandbox, but without the host's own certificate authorities, which are as many as a
@@ -65,9 +67,8 @@ func measured(ctx context.Context, p child.Programs, binary string, args ...stri
 	peak := child.WatchMemory(cmd.Process.Pid)
 	err := cmd.Wait()
 	c := CommandCost{Wall: time.Since(began), PeakMemory: peak()}
-	if err != nil {
-		return CommandCost{}, fmt.Errorf("%s %s: %w\n%s", filepath.Base(binary), strings.Join(args, " "), err, &out)
+	if c.CPU = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(); err != nil {
+		err = fmt.Errorf("%s %s: %w\n%s", filepath.Base(binary), strings.Join(args, " "), err, &out)
 	}
-	c.CPU = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
-	return c, nil
+	return c, err
 }

@@ -48,8 +48,8 @@ func all(seconds float64) []time.Duration {
 // TestLimits: a figure at its limit is not beyond the limit, and a figure above is.
 func TestLimits(t *testing.T) {
 	var verbs, returned Report
-	verbCost{walls: all(3.1), cpus: all(1)}.report(&verbs, "status", time.Second, maxStatus)
-	verbCost{walls: all(6), cpus: all(1)}.report(&verbs, "plan", time.Second, maxPlan)
+	verbCost{walls: all(3.1), cpus: all(1)}.report(&verbs, "`kamino status`", time.Second, 3)
+	verbCost{walls: all(6), cpus: all(1)}.report(&verbs, "`kamino plan`", time.Second, 6)
 	captureCost{simulated: maxReturned}.whole(&returned, "a", maxReturned)
 	captureCost{simulated: maxReturned + 1}.whole(&returned, "b", maxReturned)
 	for name, c := range map[string]struct {

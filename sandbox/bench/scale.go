@@ -66,7 +66,7 @@ func RunScale(ctx context.Context, o Options) (r Report, err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	o.Say("starting an API server and a cloud with %d pools", scalePools)
-	c, err := startCluster(ctx, o, dir, scaleNodes)
+	c, err := startCluster(ctx, o, dir, scalePools, scaleNodes)
 	if err != nil {
 		return nil, fmt.Errorf("start a cluster: %w", err)
 	}

@@ -32,19 +32,18 @@ import (
 // cluster is an etcd process, an API server process, and a simulated Azure whose scale sets have no machines. The
 // nodes are only objects. Nothing else runs, so the measurement shows only the API server and the controller.
 type cluster struct {
-	site    *sandboxdir.Directory
-	servers sandboxdir.Servers
-	api     *envtest.Environment
-	kube    kubernetes.Interface
-	objects dynamic.Interface
-	cloud   *azure.Server
-	// nodes is the number of Nodes.
-	nodes int
-	undo  []func() error
+	site         *sandboxdir.Directory
+	servers      sandboxdir.Servers
+	api          *envtest.Environment
+	kube         kubernetes.Interface
+	objects      dynamic.Interface
+	cloud        *azure.Server
+	pools, nodes int
+	undo         []func() error
 }
 
-func startCluster(ctx context.Context, o Options, dir string, nodes int) (_ *cluster, err error) {
-	c := &cluster{nodes: nodes}
+func startCluster(ctx context.Context, o Options, dir string, pools, nodes int) (_ *cluster, err error) {
+	c := &cluster{pools: pools, nodes: nodes}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, c.stop())
@@ -153,8 +152,8 @@ func (c *cluster) serveCloud(ctx context.Context) error {
 		}
 		return nil
 	})
-	for i := range scalePools {
-		if err := c.cloud.CreatePool(ctx, poolOf(i).Azure("")); err != nil {
+	for i := range c.pools {
+		if err := c.cloud.CreatePool(ctx, c.poolOf(i).Azure("")); err != nil {
 			return err
 		}
 	}
@@ -181,8 +180,8 @@ func (c *cluster) letForget(ctx context.Context) error {
 }
 
 // poolOf is the pool of node i.
-func poolOf(i int) pool.Spec {
-	return pool.Spec{Name: fmt.Sprintf("pool%02d", i%scalePools), Light: true}.Complete()
+func (c *cluster) poolOf(i int) pool.Spec {
+	return pool.Spec{Name: fmt.Sprintf("pool%02d", i%c.pools), Light: true}.Complete()
 }
 
 func (c *cluster) programs(o Options) child.Programs {
@@ -243,7 +242,7 @@ func (c *cluster) awaitDecision(ctx context.Context, p *controller) (time.Time, 
 			if !more {
 				return seen, p.Trouble(errors.New("no decision was made in time"))
 			}
-			if object, is := event.Object.(*unstructured.Unstructured); is && decided(object) {
+			if object, is := event.Object.(*unstructured.Unstructured); is && c.decided(object) {
 				return seen, nil
 			}
 		case <-p.Ended():
@@ -253,7 +252,7 @@ func (c *cluster) awaitDecision(ctx context.Context, p *controller) (time.Time, 
 }
 
 // decided: every pool has a donor that only the dry run does not capture.
-func decided(object *unstructured.Unstructured) bool {
+func (c *cluster) decided(object *unstructured.Unstructured) bool {
 	policy := &v1alpha1.PrototypePolicy{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, policy); err != nil {
 		return false
@@ -263,5 +262,5 @@ func decided(object *unstructured.Unstructured) bool {
 			return false
 		}
 	}
-	return len(policy.Status.Pools) == scalePools
+	return len(policy.Status.Pools) == c.pools
 }

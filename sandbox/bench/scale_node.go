@@ -36,7 +36,7 @@ func (c *cluster) fill(ctx context.Context) (bytes int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	last, err := c.kube.CoreV1().Nodes().Get(ctx, nodeName(c.nodes-1), metav1.GetOptions{})
+	last, err := c.kube.CoreV1().Nodes().Get(ctx, c.nodeName(c.nodes-1), metav1.GetOptions{})
 	if err != nil {
 		return 0, err
 	}
@@ -97,7 +97,7 @@ func (c *cluster) beat(ctx context.Context, n int) error {
 		if err != nil {
 			return err
 		}
-		_, err = c.kube.CoreV1().Nodes().PatchStatus(ctx, nodeName(i%c.nodes), patch)
+		_, err = c.kube.CoreV1().Nodes().PatchStatus(ctx, c.nodeName(i%c.nodes), patch)
 		return err
 	})
 }
@@ -105,16 +105,18 @@ func (c *cluster) beat(ctx context.Context, n int) error {
 // change adds a new annotation, which a decision reads.
 func (c *cluster) change(ctx context.Context) error {
 	patch := fmt.Sprintf(`{"metadata":{"annotations":{"example.test/changed":%q}}}`, time.Now().Format(time.RFC3339Nano))
-	_, err := c.kube.CoreV1().Nodes().Patch(ctx, nodeName(0), types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	_, err := c.kube.CoreV1().Nodes().Patch(ctx, c.nodeName(0), types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	return err
 }
 
 // nodeName is the name of node i.
-func nodeName(i int) string { return fmt.Sprintf("%s%06d", poolOf(i).ScaleSet(), i/scalePools) }
+func (c *cluster) nodeName(i int) string {
+	return fmt.Sprintf("%s%06d", c.poolOf(i).ScaleSet(), i/c.pools)
+}
 
 // node is like a node of a large cluster: half of the bytes name images, and the node is a candidate.
 func (c *cluster) node(i int) *corev1.Node {
-	spec, instance, name := poolOf(i), i/scalePools, nodeName(i)
+	spec, instance, name := c.poolOf(i), i/c.pools, c.nodeName(i)
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels(name, spec.Name, i), Annotations: map[string]string{
 		"node.alpha.kubernetes.io/ttl": "300", "volumes.kubernetes.io/controller-managed-attach-detach": "true",
 		"csi.volume.kubernetes.io/nodeid":          fmt.Sprintf(`{"disk.csi.azure.com":%q,"file.csi.azure.com":%q}`, name, name),

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
+	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,20 +19,29 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/sandbox/child"
 )
 
-// The cluster for the verbs: a policy for each pool, and the Prototypes of ten days.
+// verbSizes are the clusters for the verbs. Each pool has a policy, and the Prototypes are of ten days and of three.
+var verbSizes = []struct{ pools, nodes int }{{100, 5000}, {300, 15_000}}
+
 const (
-	verbNodes      = 5000
 	verbPrototypes = 1001
 	verbTries      = 3
 )
 
-// Limits of the commands, as multiples of the time of a LIST of the nodes.
-const (
-	maxStatus = 3
-	maxPlan   = 6
-)
+// verbs are the commands over all pools, with the limits of their times as multiples of the time of a LIST of the nodes.
+var verbs = []struct {
+	name  string
+	limit float64
+	run   measurement
+}{{"status", 2, measured}, {"plan", 2.5, measured}, {"doctor", 4, refusing}, {"report", 4, measured}, {"dashboard", 3, firstPage}}
+
+// measurement runs a program, and returns its cost.
+type measurement func(ctx context.Context, p child.Programs, binary string, args ...string) (CommandCost, error)
+
+// maxPage is the limit of the dashboard's page, in bytes.
+const maxPage = 150 << 10
 
 // verbCost is the cost of a command in a large cluster.
 type verbCost struct {
@@ -40,23 +51,35 @@ type verbCost struct {
 	peak int64
 	// requests to the API server of the last run, and those to Azure.
 	requests, azure int
+	// page is the size of the page, in bytes.
+	page int
 }
 
-// RunVerbs measures commands on a real API server with the nodes, Prototypes and policies of a large cluster.
+// RunVerbs measures commands on a real API server with the nodes, Prototypes and policies of large clusters.
 func RunVerbs(ctx context.Context, o Options) (r Report, err error) {
-	o = o.withDefaults()
+	for _, size := range verbSizes {
+		figures, err := runVerbs(ctx, o.withDefaults(), size.pools, size.nodes)
+		if err != nil {
+			return nil, err
+		}
+		r = append(r, figures...)
+	}
+	return r, nil
+}
+
+func runVerbs(ctx context.Context, o Options, pools, nodes int) (r Report, err error) {
 	dir, err := os.MkdirTemp("", "kamino-verbs-")
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	o.Say("starting an API server and a cloud with %d pools", scalePools)
-	c, err := startCluster(ctx, o, dir, verbNodes)
+	o.Say("starting an API server and a cloud with %d pools", pools)
+	c, err := startCluster(ctx, o, dir, pools, nodes)
 	if err != nil {
 		return nil, fmt.Errorf("start a cluster: %w", err)
 	}
 	defer func() { err = errors.Join(err, c.stop()) }()
-	o.Say("making %d nodes, %d Prototypes and %d policies", verbNodes, verbPrototypes, scalePools)
+	o.Say("making %d nodes, %d Prototypes and %d policies", nodes, verbPrototypes, pools)
 	if _, err := c.fill(ctx); err != nil {
 		return nil, fmt.Errorf("make nodes: %w", err)
 	}
@@ -64,36 +87,87 @@ func RunVerbs(ctx context.Context, o Options) (r Report, err error) {
 		return nil, err
 	}
 	var lists []time.Duration
-	var status, plan verbCost
+	costs := make([]verbCost, len(verbs))
 	for range verbTries {
 		took, err := c.list(ctx, 0)
 		if err != nil {
 			return nil, fmt.Errorf("list the nodes: %w", err)
 		}
 		lists = append(lists, took)
-		if err := c.runVerb(ctx, o, &status, "status"); err != nil {
-			return nil, err
+		o.Say("one LIST took %s", short(took))
+		for i, verb := range verbs {
+			if err := c.runVerb(ctx, o, &costs[i], verb.run, verb.name); err != nil {
+				return nil, err
+			}
+			o.Say("%s took %s", verb.name, short(costs[i].walls[len(costs[i].walls)-1]))
 		}
-		if err := c.runVerb(ctx, o, &plan, "plan"); err != nil {
-			return nil, err
-		}
-		o.Say("one LIST took %s, status %s, plan %s", short(took), short(status.walls[len(status.walls)-1]), short(plan.walls[len(plan.walls)-1]))
 	}
-	r.add(fmt.Sprintf("%d nodes, %d Prototypes, %d policies: one LIST of the nodes", verbNodes, verbPrototypes, scalePools), short(median(lists)))
-	status.report(&r, "status", median(lists), maxStatus)
-	plan.report(&r, "plan", median(lists), maxPlan)
+	r.add(fmt.Sprintf("%d nodes, %d Prototypes, %d policies: one LIST of the nodes", nodes, verbPrototypes, pools), short(median(lists)))
+	for i, verb := range verbs {
+		costs[i].report(&r, fmt.Sprintf("`kamino %s`, %d nodes", verb.name, nodes), median(lists), verb.limit)
+	}
 	return r, nil
 }
 
-func (v verbCost) report(r *Report, name string, list time.Duration, limit int) {
-	r.add(fmt.Sprintf("`kamino %s`", name), fmt.Sprintf("%s, CPU %s, %s, %d requests to the API server, %d to Azure",
+func (v verbCost) report(r *Report, name string, list time.Duration, limit float64) {
+	r.add(name, fmt.Sprintf("%s, CPU %s, %s, %d requests to the API server, %d to Azure",
 		short(median(v.walls)), short(median(v.cpus)), mebibytes(v.peak), v.requests, v.azure))
 	times := ratio(median(v.walls), list)
-	r.limited(fmt.Sprintf("`kamino %s` against one LIST", name), fmt.Sprintf("%.2f", times), times > float64(limit), atMost(fmt.Sprint(limit)))
+	r.limited(name+" against one LIST", fmt.Sprintf("%.2f", times), times > limit, atMost(fmt.Sprint(limit)))
+	if v.page > 0 {
+		r.limited(name+", its page", fmt.Sprintf("%d KiB", v.page>>10), v.page > maxPage, atMost(fmt.Sprintf("%d KiB", maxPage>>10)))
+	}
+}
+
+// refusing runs a command that may refuse: doctor finds what a cluster of bare objects lacks.
+func refusing(ctx context.Context, p child.Programs, binary string, args ...string) (CommandCost, error) {
+	cost, err := measured(ctx, p, binary, args...)
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.ExitCode() == 3 {
+		err = nil
+	}
+	return cost, err
+}
+
+// firstPage runs the dashboard until its first page has arrived.
+func firstPage(ctx context.Context, p child.Programs, binary string, args ...string) (CommandCost, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	cmd := p.Command(ctx, binary, append(args, "--address", "localhost:0")...)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return CommandCost{}, err
+	}
+	began := time.Now()
+	if err := cmd.Start(); err != nil {
+		return CommandCost{}, err
+	}
+	peak := child.WatchMemory(cmd.Process.Pid)
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		return CommandCost{}, err
+	}
+	_, address, _ := strings.Cut(strings.TrimSpace(line), "Dashboard: ")
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return CommandCost{}, err
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return CommandCost{}, err
+	}
+	page, err := io.ReadAll(answer.Body)
+	if err = errors.Join(err, answer.Body.Close()); err != nil || answer.StatusCode != http.StatusOK {
+		return CommandCost{}, fmt.Errorf("the dashboard answers %s: %w", answer.Status, err)
+	}
+	c := CommandCost{Wall: time.Since(began), PeakMemory: peak(), Page: len(page)}
+	cancel()
+	_ = cmd.Wait() // killed
+	c.CPU = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	return c, nil
 }
 
 // runVerb runs a command once.
-func (c *cluster) runVerb(ctx context.Context, o Options, into *verbCost, args ...string) error {
+func (c *cluster) runVerb(ctx context.Context, o Options, into *verbCost, run measurement, args ...string) error {
 	if err := c.letForget(ctx); err != nil {
 		return err
 	}
@@ -102,7 +176,7 @@ func (c *cluster) runVerb(ctx context.Context, o Options, into *verbCost, args .
 		return err
 	}
 	azure := c.cloud.Stats().Requests
-	child, err := measured(ctx, c.programs(o), o.Kamino, args...)
+	cost, err := run(ctx, c.programs(o), o.Kamino, args...)
 	if err != nil {
 		return err
 	}
@@ -110,8 +184,8 @@ func (c *cluster) runVerb(ctx context.Context, o Options, into *verbCost, args .
 	if err != nil {
 		return err
 	}
-	into.walls, into.cpus, into.peak = append(into.walls, child.Wall), append(into.cpus, child.CPU), max(into.peak, child.PeakMemory)
-	into.requests, into.azure = after-before, c.cloud.Stats().Requests-azure
+	into.walls, into.cpus, into.peak = append(into.walls, cost.Wall), append(into.cpus, cost.CPU), max(into.peak, cost.PeakMemory)
+	into.requests, into.azure, into.page = after-before, c.cloud.Stats().Requests-azure, cost.Page
 	return nil
 }
 
@@ -160,11 +234,11 @@ func labelIn(series, name string) string {
 
 // addCaptures creates a policy for each pool, and finished Prototypes.
 func (c *cluster) addCaptures(ctx context.Context) error {
-	err := inParallel(scalePools, func(i int) error {
+	err := inParallel(c.pools, func(i int) error {
 		spec := v1alpha1.PrototypePolicySpec{DryRun: true}
-		spec.Pools.Names = []string{poolOf(i).ScaleSet()}
+		spec.Pools.Names = []string{c.poolOf(i).ScaleSet()}
 		_, err := c.create(ctx, "PrototypePolicy", "prototypepolicies",
-			&v1alpha1.PrototypePolicy{ObjectMeta: metav1.ObjectMeta{Name: poolOf(i).Name}, Spec: spec})
+			&v1alpha1.PrototypePolicy{ObjectMeta: metav1.ObjectMeta{Name: c.poolOf(i).Name}, Spec: spec})
 		return err
 	})
 	if err != nil {
@@ -178,10 +252,10 @@ func (c *cluster) addCaptures(ctx context.Context) error {
 
 // addCapture creates the Prototype of a successful capture.
 func (c *cluster) addCapture(ctx context.Context, i int) error {
-	began := metav1.NewMicroTime(time.Now().AddDate(0, 0, -1-i/scalePools).UTC())
+	began := metav1.NewMicroTime(time.Now().AddDate(0, 0, -1-i/c.pools).UTC())
 	node := c.node(i)
-	p := &v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%s-%d", poolOf(i).Name, began.Format("2006.01.02"), i)}}
-	p.Spec.Pool, p.Spec.PoolID = poolOf(i).ScaleSet(),
+	p := &v1alpha1.Prototype{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%s-%d", c.poolOf(i).Name, began.Format("2006.01.02"), i)}}
+	p.Spec.Pool, p.Spec.PoolID = c.poolOf(i).ScaleSet(),
 		strings.TrimPrefix(node.Spec.ProviderID[:strings.LastIndex(node.Spec.ProviderID, "/virtualMachines/")], "azure://")
 	p.Spec.Version, p.Spec.Donor = began.Format("2006.01.02"), v1alpha1.Donor{NodeName: node.Name, ProviderID: node.Spec.ProviderID}
 	made, err := c.create(ctx, "Prototype", "prototypes", p)

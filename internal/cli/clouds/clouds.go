@@ -37,6 +37,8 @@ type Options struct {
 	// Management is the kubeconfig path of the cluster with the objects of Cluster API; empty if the cloud's own pools
 	// build the nodes.
 	Management string
+	// Patience is how long a verb that only reads waits for a cloud that throttles.
+	Patience time.Duration
 	// OnRequest receives each request to the named cloud, see cloud.Config. Optional.
 	OnRequest func(name, class string, status int, throttled bool)
 }

@@ -69,6 +69,7 @@ func (s *Server) Handler(ctx context.Context) http.Handler {
 	s.streams = make(chan struct{}, maxStreams)
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { s.page(ctx, w) })
+	mux.HandleFunc("GET /pool", func(w http.ResponseWriter, r *http.Request) { s.pool(ctx, w, r.FormValue("name")) })
 	mux.HandleFunc("GET /stream", func(w http.ResponseWriter, r *http.Request) { s.stream(ctx, w, r) })
 	assets, err := fs.Sub(page.Assets, "assets")
 	if err != nil {
@@ -136,6 +137,20 @@ func isOwnHost(host string) bool {
 
 func (s *Server) page(ctx context.Context, w http.ResponseWriter) {
 	body, _ := s.current(ctx)
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_, _ = w.Write(body) // the browser has gone away
+}
+
+// pool serves the page of a pool.
+func (s *Server) pool(ctx context.Context, w http.ResponseWriter, name string) {
+	_, _ = s.current(ctx)
+	s.mu.Lock()
+	body := page.Pool(s.view, name)
+	s.mu.Unlock()
+	if body == nil {
+		http.Error(w, "no pool of this cluster has this name: open the page of all pools", http.StatusNotFound)
+		return
+	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	_, _ = w.Write(body) // the browser has gone away
 }

@@ -172,6 +172,18 @@ func TestLooks(t *testing.T) {
 	}
 }
 
+// TestPageOfAPool: each pool has a page of its own, from the same look.
+func TestPageOfAPool(t *testing.T) {
+	server, l, _ := serve(t, time.Minute)
+	if answer, body := ask(t, server, http.MethodGet, "/pool?name=gpu", "localhost"); answer.StatusCode != http.StatusOK ||
+		!strings.Contains(body, "Pool <span class=\"name\">gpu</span>") || strings.Contains(body, "Pool <span class=\"name\">general</span>") {
+		t.Errorf("%s: %s", answer.Status, body)
+	}
+	if answer, _ := ask(t, server, http.MethodGet, "/pool?name=none", "localhost"); answer.StatusCode != http.StatusNotFound || l.count != 1 {
+		t.Errorf("%s after %d looks", answer.Status, l.count)
+	}
+}
+
 // TestAFailedLook keeps the last view, with its time and the error.
 func TestAFailedLook(t *testing.T) {
 	server, l, clock := serve(t, time.Minute)

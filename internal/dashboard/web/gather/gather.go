@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/kamino-dev/kamino/internal/attention"
@@ -16,9 +15,6 @@ import (
 	"github.com/kamino-dev/kamino/internal/history/report"
 	"github.com/kamino-dev/kamino/internal/pool"
 )
-
-// parallel is the number of pools read from the cloud at once.
-const parallel = 16
 
 // reportLength is the time of the report on the page.
 const reportLength = 30 * 24 * time.Hour
@@ -53,16 +49,7 @@ func (g *Gatherer) Gather(ctx context.Context) (dashboard.View, error) {
 	}
 	ids := slices.Sorted(maps.Keys(pools))
 	facts.Pools = make([]dashboard.PoolFacts, len(ids))
-	var wait sync.WaitGroup
-	slots := make(chan struct{}, parallel)
-	for i, id := range ids {
-		wait.Go(func() {
-			slots <- struct{}{}
-			defer func() { <-slots }()
-			facts.Pools[i] = g.pool(ctx, pools[id])
-		})
-	}
-	wait.Wait()
+	cloud.EachPool(ctx, g.Finder.Cloud, ids, func(ctx context.Context, i int) { facts.Pools[i] = g.pool(ctx, pools[ids[i]]) })
 	if ctx.Err() != nil {
 		return dashboard.View{}, fmt.Errorf("the cluster or the cloud takes too long: %w", context.Cause(ctx))
 	}

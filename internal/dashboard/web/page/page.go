@@ -3,6 +3,7 @@ package page
 import (
 	"embed"
 	"fmt"
+	"net/url"
 	"strings"
 	"time"
 
@@ -15,8 +16,36 @@ import (
 //go:embed assets
 var Assets embed.FS
 
+// Shares of a page, in bytes. A page stays below maxPage: the pools that need a person most are on it, and each other pool has a page of
+// its own.
+const (
+	maxPage     = 150 << 10
+	maxFrame    = 4 << 10
+	maxNeeds    = 32 << 10
+	maxOverview = 56 << 10
+	// maxSections is more than the number of sections that fit.
+	maxSections = 50
+)
+
 // HTML is the whole page.
-func HTML(v dashboard.View) []byte {
+func HTML(v dashboard.View) []byte { return whole(v, content(v)) }
+
+// Pool is the page of the pools of a name; nil without such a pool.
+func Pool(v dashboard.View, name string) []byte {
+	nodes := head(v)
+	for i, p := range v.Pools {
+		if p.Name == name {
+			p.State.Folded = false
+			nodes = append(nodes, section(i, p, v.At))
+		}
+	}
+	if len(nodes) == len(head(v)) {
+		return nil
+	}
+	return whole(v, append(nodes, el("p", el("a", attr("href", "./"), "All pools"))))
+}
+
+func whole(v dashboard.View, content []node) []byte {
 	var b strings.Builder
 	b.WriteString("<!doctype html>\n")
 	title := "Kamino"
@@ -40,7 +69,7 @@ func HTML(v dashboard.View) []byte {
 				when(v.Cluster != "", el("p", attr("class", "cluster"), v.Cluster)),
 				el("p", attr("id", "state"), attr("role", "status")),
 			),
-			el("main", attr("id", "main"), attr("tabindex", "-1"), content(v)),
+			el("main", attr("id", "main"), attr("tabindex", "-1"), content),
 		),
 	).write(&b)
 	b.WriteByte('\n')
@@ -55,24 +84,54 @@ func when(is bool, e *element) *element {
 	return e
 }
 
-func content(v dashboard.View) []node {
+// fitting returns the first nodes that fit into a number of bytes, and the bytes that are left.
+func fitting(nodes []node, bytes int) (fit []node, left int) {
+	for i, n := range nodes {
+		var b strings.Builder
+		if n.write(&b); b.Len() > bytes {
+			return nodes[:i], bytes
+		}
+		bytes -= b.Len()
+	}
+	return nodes, bytes
+}
+
+// rest is a sentence about what is not shown, with the command that shows all; nil if nothing is missing.
+func rest(n int, thing, command string) *element {
+	if n <= 0 {
+		return nil
+	}
+	return el("p", fmt.Sprintf("%s not shown: run ", wording.Are(n, thing)), el("code", command))
+}
+
+func head(v dashboard.View) []node {
 	nodes := []node{el("p", attr("class", "fresh"), "As of ", clock(v.At), ". Read-only.")}
 	if len(v.Troubles) > 0 {
 		nodes = append(nodes, notes("Troubles", v.Troubles))
 	}
+	return nodes
+}
+
+func content(v dashboard.View) []node {
+	nodes := head(v)
+	_, left := fitting(nodes, maxPage-maxFrame-maxNeeds-maxOverview)
 	if len(v.Attention) > 0 {
 		nodes = append(nodes, needs(v.Attention))
 	}
 	if len(v.Pools) == 0 && len(v.Troubles) == 0 {
 		return append(nodes, el("p", "No node of this cluster belongs to a known pool."))
 	}
-	if len(v.Pools) > 1 {
-		nodes = append(nodes, overview(v.Pools))
-	}
+	sections := []node{}
 	for i, p := range v.Pools {
-		nodes = append(nodes, section(i, p, v.At))
+		if sections = append(sections, section(i, p, v.At)); len(sections) > maxSections {
+			break
+		}
 	}
-	return nodes
+	sections, _ = fitting(sections, left)
+	if len(v.Pools) > 1 || len(sections) == 0 {
+		nodes = append(nodes, overview(v.Pools, len(sections)))
+	}
+	return append(nodes, sections...)
 }
 
 // needs lists what needs a person, most urgent first.
@@ -86,7 +145,9 @@ func needs(all []dashboard.Need) *element {
 		items = append(items, el("li", el("b", attr("class", badge(n.Severity)), n.Severity), " ", el("b", n.Title),
 			when(n.Cause != "", el("p", sentence(n.Cause+"."))), el("p", attr("class", "took"), next), el("p", "Run ", el("code", n.Command))))
 	}
-	return el("section", attr("aria-labelledby", "needs"), el("h2", attr("id", "needs"), "Needs you"), el("ul", attr("class", "notes"), items))
+	fit, _ := fitting(items, maxNeeds)
+	return el("section", attr("aria-labelledby", "needs"), el("h2", attr("id", "needs"), "Needs you"), el("ul", attr("class", "notes"), fit),
+		rest(len(items)-len(fit), "thing", "kamino status"))
 }
 
 // badge is the class of a severity or state.
@@ -107,15 +168,22 @@ func clock(at time.Time) *element {
 	return el("time", attr("datetime", at.Format(time.RFC3339)), at.Format("2006-01-02 15:04:05 UTC"))
 }
 
-func overview(pools []dashboard.PoolSection) *element {
+// overview lists the pools. Those from shown on have a page of their own.
+func overview(pools []dashboard.PoolSection, shown int) *element {
 	var rows []node
 	for i, p := range pools {
+		link := "#" + anchor(i)
+		if i >= shown {
+			link = "pool?name=" + url.QueryEscape(p.Name)
+		}
 		rows = append(rows, el("tr",
-			el("th", attr("scope", "row"), el("a", attr("href", "#"+anchor(i)), p.Name)),
+			el("th", attr("scope", "row"), el("a", attr("href", link), p.Name)),
 			el("td", el("span", attr("class", badge(p.State.Word)), p.State.Word)), el("td", ready(p)), el("td", activity(p)), el("td", orNone(p.Recipe)),
 		))
 	}
-	return el("nav", attr("aria-label", "Pools"), grid("All pools", []string{"Pool", "State", "Ready", "Now", "Version"}, rows))
+	fit, _ := fitting(rows, maxOverview)
+	return el("nav", attr("aria-label", "Pools"), grid("All pools", []string{"Pool", "State", "Ready", "Now", "Version"}, fit),
+		rest(len(rows)-len(fit), "pool", "kamino status"))
 }
 
 func ready(p dashboard.PoolSection) string { return fmt.Sprintf("%d of %d", p.Ready, p.Nodes) }

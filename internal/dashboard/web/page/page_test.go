@@ -2,6 +2,7 @@ package page
 
 import (
 	"bytes"
+	"fmt"
 	"io/fs"
 	"reflect"
 	"regexp"
@@ -13,6 +14,7 @@ import (
 	"golang.org/x/net/html"
 
 	"github.com/kamino-dev/kamino/internal/dashboard"
+	"github.com/kamino-dev/kamino/internal/joinhealth"
 	"github.com/kamino-dev/kamino/internal/testing/example"
 )
 
@@ -26,7 +28,7 @@ var (
 			"time code b span details summary figure figcaption svg rect circle path text tspan")
 	attributes = strings.Fields("lang charset name content rel href src defer class id role tabindex scope datetime viewbox x y width height rx cx cy r d " +
 		"text-anchor aria-label aria-labelledby aria-hidden")
-	links = regexp.MustCompile(`^(#main|#pool-\d+|assets/(dashboard\.css|dashboard\.js|icon\.svg))$`)
+	links = regexp.MustCompile(`^(#main|#pool-\d+|\./|pool\?name=[\w.%+-]+|assets/(dashboard\.css|dashboard\.js|icon\.svg))$`)
 )
 
 // fill sets every string of a value to the text, and every slice to two elements.
@@ -194,4 +196,67 @@ func TestSize(t *testing.T) {
 		t.Errorf("%d bytes (%v)", size, err)
 	}
 	t.Logf("%d bytes", size)
+}
+
+// TestSizeOfManyPools: the page stays below its limit at any size, whether the pools are healthy or not. Every pool in its list has a
+// section on the page, or a page of its own.
+func TestSizeOfManyPools(t *testing.T) {
+	for _, pools := range []int{1, 10, 300, 2000} {
+		for _, healthy := range []bool{true, false} {
+			facts := example.Facts()
+			var long []joinhealth.Join // of the 50 nodes of a pool
+			for i := range 50 {
+				long = append(long, joinhealth.Join{
+					Node: fmt.Sprint("node-", i), Running: facts.Now.Add(-time.Hour), Took: time.Minute, Outcome: joinhealth.Joined,
+				})
+			}
+			from := facts.Pools
+			facts.Pools, facts.Policies = nil, nil
+			for i := range pools {
+				p := from[i%len(from)]
+				if healthy {
+					p = from[0]
+				}
+				p.History.Pool, p.Joins, p.Nodes, p.Ready = fmt.Sprintf("pool-%d", i), long, 50, 50
+				facts.Pools = append(facts.Pools, p)
+			}
+			v := dashboard.Of(facts)
+			body := HTML(v)
+			if len(body) > maxPage {
+				t.Errorf("%d pools, healthy: %t: %d bytes", pools, healthy, len(body))
+			}
+			ids, own := map[string]bool{}, 0
+			var hrefs []string
+			tokens(t, body, func(token html.Token) {
+				for _, a := range token.Attr {
+					switch {
+					case a.Key == "id":
+						ids[a.Val] = true
+					case a.Key == "href" && (strings.HasPrefix(a.Val, "#pool-") || strings.HasPrefix(a.Val, "pool?")):
+						hrefs = append(hrefs, a.Val)
+					}
+				}
+			})
+			for _, href := range hrefs {
+				if id, on := strings.CutPrefix(href, "#"); on {
+					if !ids[id] {
+						t.Errorf("%d pools: no section %s", pools, id)
+					}
+					continue
+				}
+				own++
+				page := Pool(v, strings.TrimPrefix(href, "pool?name="))
+				if len(page) == 0 || len(page) > maxPage || !bytes.Contains(page, []byte("Joins over time")) {
+					t.Errorf("%d pools: the page %s has %d bytes", pools, href, len(page))
+				}
+			}
+			t.Logf("%d pools, healthy: %t: %d bytes, %d in the list, %d with a page of their own", pools, healthy, len(body), len(hrefs), own)
+			if pools == 300 && (len(hrefs) < 200 || own == 0) || pools == 1 && !ids["pool-1"] {
+				t.Errorf("%d pools in the list, %d with a page of their own", len(hrefs), own)
+			}
+		}
+	}
+	if Pool(example.View(), "none") != nil {
+		t.Error("a pool that is not there has a page")
+	}
 }

@@ -41,7 +41,7 @@
 
   var source = new EventSource("stream");
   source.addEventListener("changed", function () {
-    fetch(location.pathname, { cache: "no-store" }).then(function (answer) {
+    fetch(location.pathname + location.search, { cache: "no-store" }).then(function (answer) {
       return answer.text();
     }).then(show).catch(function () { say("No answer: the page is old."); });
   });
