@@ -139,6 +139,19 @@ var createdKinds = map[string]string{"CreateSnapshot": "snapshot", "RegisterImag
 // sources name what a new resource is made from, by action.
 var sources = map[string]string{"CreateSnapshot": "VolumeId", "RunInstances": "LaunchTemplate.LaunchTemplateId"}
 
+// ofGroup adds the values of a group to a target: its tags, and the limits of its size that a request sets.
+func ofGroup(c *call, on target, g *group) target {
+	for _, t := range g.Tags {
+		on.values["aws:ResourceTag/"+t.Key] = t.Value
+	}
+	for _, limit := range []string{"MinSize", "MaxSize"} {
+		if n := c.in.Get(limit); n != "" {
+			on.values["autoscaling:"+limit] = n
+		}
+	}
+	return on
+}
+
 // targets are the resources of a request. Actions without known resources have the resource "*".
 func (s permissions) targets(c *call, st *state) []target {
 	given := map[string]string{"aws:RequestedRegion": s.config.Region}
@@ -168,17 +181,7 @@ func (s permissions) targets(c *call, st *state) []target {
 	var out []target
 	if c.service.name == "autoscaling" && !c.action.reads {
 		if g := groupOf(c, st); g != nil {
-			tags := map[string]string{}
-			for _, t := range g.Tags {
-				tags[t.Key] = t.Value
-			}
-			on := of(groups{backend: s.backend}.groupARN(g), tags)
-			for _, limit := range []string{"MinSize", "MaxSize"} {
-				if n := c.in.Get(limit); n != "" {
-					on.values["autoscaling:"+limit] = n
-				}
-			}
-			out = append(out, on)
+			out = append(out, ofGroup(c, of(groups{backend: s.backend}.groupARN(g), nil), g))
 		}
 	}
 	if kind := createdKinds[c.action.name]; kind != "" {

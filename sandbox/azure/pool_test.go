@@ -58,6 +58,7 @@ func TestCreatePoolLaunchesMachines(t *testing.T) {
 	spec := c.fleet.Machine(id).Spec
 	want := fleet.Spec{ID: id, Pool: testPool, ComputerName: testPool + "000001", ProviderID: "azure://" + id, VMID: spec.VMID, Disk: spec.Disk,
 		CustomData: []byte("#cloud-config"), Image: "Canonical:0001-com-ubuntu-server-jammy:22_04-lts-gen2:22.04.202611010",
+		Type: "Standard_D2s_v5", Waited: 40 * time.Second,
 		Extensions: []fleet.Extension{
 			{Name: "vmssCSE", Publisher: "Microsoft.Azure.Extensions", Type: "CustomScript", Settings: object{},
 				ProtectedSettings: object{"commandToExecute": "join"}},

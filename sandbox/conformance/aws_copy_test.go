@@ -490,7 +490,8 @@ func TestAWSTypeOfTheWorkshop(t *testing.T) {
 		"Nitro, and a workshop's Xen": {group: "m6i.large", asked: "t2.large", says: "instance type t2.large of the workshop runs on Xen"},
 		"no such type":                {group: "m6i.large", asked: "large", says: "instance type large of the workshop does not exist in"},
 		"mixed, Nitro first":          {group: "m4.large", mixed: []string{"m6i.large", "m4.large"}},
-		"mixed, Xen first":            {group: "m6i.large", mixed: []string{"m4.large", "m6i.large"}, says: "m4.large of the workshop runs on Xen"},
+		"mixed, of which Nitro runs":  {group: "m6i.large", mixed: []string{"m4.large", "m6i.large"}},
+		"mixed, of which none runs":   {group: "m6i.large", mixed: []string{"m4.large", "m7i.large"}, says: "m4.large of the workshop runs on Xen"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newGroup(t, atOnce, "1")

@@ -18,7 +18,7 @@ func TestPool(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := cloud.Pool{
-		ID: testPool, Name: "pool1", Location: "westus2", Capacity: 3, MaxSize: 200,
+		ID: testPool, Name: "pool1", Location: "westus2", Capacity: 3, MaxSize: 200, RootDisks: []string{"hv_storvsc"},
 		Traits: map[string]string{"securityType": "Standard", "vmSize": "Standard_D2s_v5"},
 		Family: cloud.ImageFamily{Place: testScope, Name: "pool1"},
 		Recipe: cloud.Recipe{Image: "Canonical:ubuntu-24_04-lts:server:latest", Bootstrap: []string{"extension vmssCSE"}},

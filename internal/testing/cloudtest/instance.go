@@ -26,7 +26,7 @@ func instanceShowsItself(t *testing.T, s suite) {
 		if !s.p.SameInstance(have.ID, id) || have.Pool != s.Pool && have.Pool != "" {
 			t.Errorf("%s of %s is shown as %s of %s", id, s.Pool, have.ID, have.Pool)
 		}
-		have.ID, have.Pool, have.Disk, have.CreatedAt = "", "", "", time.Time{}
+		have.ID, have.Pool, have.Disk, have.CreatedAt, have.Type, have.Zone, have.Recipe = "", "", "", time.Time{}, "", "", ""
 		wantSame(t, string(id), cloud.Instance{Power: cloud.PowerRunning, Image: image}, have)
 	}
 }

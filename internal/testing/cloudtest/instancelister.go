@@ -54,11 +54,11 @@ func instanceListerShowsInstances(t *testing.T, s suite) {
 			continue
 		}
 		want := got(s.p.Instance(t.Context(), id))(t)
-		want.ID, want.BuiltFrom = have.ID, s.p.BuiltFrom(s.Pool, want)
-		if want.Pool == "" { // not every cloud's instance names its pool
+		want.ID, want.BuiltFrom = have.ID, s.p.BuiltFrom(s.Pool, want) // not every look has type, zone and recipe
+		if want.Pool == "" {                                           // not every cloud's instance names its pool
 			want.Pool = s.Pool
 		}
-		if have.Disk == "" { // not every list has it
+		if want.Type, want.Zone, want.Recipe = have.Type, have.Zone, have.Recipe; have.Disk == "" { // not every list has it
 			want.Disk = ""
 		}
 		if have.Power == cloud.PowerUnknown {
