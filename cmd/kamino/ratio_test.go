@@ -9,8 +9,8 @@ import (
 )
 
 // testsAtLeast is the number of test lines of a pure package per hundred lines of code: deciding code needs no environment,
-// and is tested thoroughly. Empty lines and comments do not count.
-const testsAtLeast = 150
+// and is tested thoroughly. Empty lines and comments do not count. A row of a table is one line, so that much is tested by few lines.
+const testsAtLeast = 140
 
 func TestPurePackagesAreTestedThrough(t *testing.T) {
 	for name, r := range rooms {

@@ -86,7 +86,7 @@ var rooms = map[string]room{
 	"internal/agent/inventory": {own: "contents agent/dpkgdb agent/rpmdb agent/tree"},
 	"internal/agent/scan": {own: "agent/rpmdb",
 		foreign: unix + " github.com/klauspost/compress github.com/pelletier/go-toml github.com/ulikunitz/xz github.com/zricethezav/gitleaks"},
-	"internal/agent/generalize": {own: "api contents agent/inventory agent/scan agent/store agent/tree rules", foreign: kubeTypes + yaml},
+	"internal/agent/generalize": {own: "api contents agent/inventory agent/scan agent/store agent/tree patch rules", foreign: kubeTypes + yaml},
 	"internal/rules":            {own: "api", foreign: yaml},
 	"internal/agent/generalize/host": {
 		own:     "api agent/generalize agent/tree agent/patch/disk rules",
@@ -130,7 +130,7 @@ var rooms = map[string]room{
 	"internal/capture":         {own: "capture/admission api capture/plan cloud contents history history/imagecount cloud/imageversion pool/membership node node/kured node/nodestate patch/nodepatch patch/plan process recipe node/reservations history/retention selection trial wording wording/page", foreign: kubeLoop},
 	"internal/trial/trialnode": {own: "api cloud node node/nodestate trial/probe selection/expression trial", foreign: kubeClient + yaml + " k8s.io/component-helpers k8s.io/pod-security-admission"},
 	"internal/rebuild":         {own: "api cloud pool/membership node node/kured pool/nodecache node/nodestate rebuild/plan step", foreign: kubeLoop},
-	"internal/doctor":          {own: "attention capture/admission api pool/bootstrapkind pool/capturemethod cloud history history/imagecount cloud/imageversion pool/membership node node/kured node/nodestate wording/page node/reservations selection wording", foreign: kubeClient},
+	"internal/doctor":          {own: "attention capture/admission api pool/bootstrapkind pool/capturemethod cloud history history/imagecount cloud/imageversion pool/membership node node/kured node/nodestate wording/page node/reservations selection wording", foreign: kubeLoop + yaml},
 	"internal/manifest":        {own: "api", foreign: kubeTypes + yaml},
 	"internal/pool/nodejoin":   {own: "api cloud history cloud/imageversion joinhealth node/nodestate trial", foreign: kubeClient},
 	"internal/metrics":         {own: "capture/admission api pool/bootstrapkind capture capture/plan cloud history history/imagecount cloud/imageversion joinhealth pool/membership notify/delivery patch policy selection trial", foreign: kubeClient + " github.com/prometheus/client_golang"},
@@ -150,7 +150,7 @@ var rooms = map[string]room{
 		foreign: kubeLoop,
 	},
 
-	"internal/cli/clouds": {own: "cloud cloud/capi cloud/registry cluster", foreign: kubeClient + " github.com/spf13/pflag"},
+	"internal/cli/clouds": {own: "cloud cloud/capi cloud/registry cluster wording", foreign: kubeClient + " github.com/spf13/pflag"},
 	"internal/cli/print": {own: "attention capture/admission api cli/output pool/bootstrapkind pool/capturemethod build cloud cluster contents doctor history " +
 		"history/estimate history/imagecount joinhealth wording/page pool history/report node/reservations history/retention selection history/timeline wording",
 		foreign: kubeTypes + yaml},

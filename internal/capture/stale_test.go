@@ -374,7 +374,7 @@ func TestAnAnswerThatAMinuteConfirms(t *testing.T) {
 		}, "DonorRestarted"},
 		"workshop": {"by copy", func(p *v1alpha1.Prototype, w memory.World) bool {
 			return p.Status.Phase == v1alpha1.PhaseGeneralizing && len(w.Workshops) > 0
-		}, "WorkshopGone"},
+		}, ""}, // a fresh one follows
 		"copy": {"by copy", func(p *v1alpha1.Prototype, w memory.World) bool {
 			return p.Status.Phase == v1alpha1.PhaseGeneralizing && len(w.Copies) > 0 && w.Copies[0].IsAttached && len(w.Snapshots) == 0
 		}, ""},
@@ -405,6 +405,9 @@ func TestAnAnswerThatAMinuteConfirms(t *testing.T) {
 				succeeded := p != nil && p.Status.Phase == v1alpha1.PhaseSucceeded
 				if lasts < time.Minute && (!succeeded || failing.Failed()) {
 					t.Errorf("%s; %s", verdict(p), failing.says)
+				}
+				if lasts > time.Minute && of.reason == "" && !succeeded {
+					t.Errorf("it is not made again: %s", verdict(p))
 				}
 				if lasts > time.Minute && of.reason != "" && (succeeded || p.Status.Failure == nil || p.Status.Failure.Reason != shown(of.reason)) {
 					t.Errorf("it is not believed: %s", verdict(p))

@@ -300,7 +300,7 @@ const (
 )
 
 const (
-	// slowSnapshot is a long time for a snapshot, of which the first of a large disk takes up to an hour, and slowDisk for a disk that is
+	// slowSnapshot is a long time for a snapshot: the first of a large disk takes up to an hour. slowDisk is a long time for a disk that is
 	// made, attached or detached, which takes seconds to minutes.
 	slowSnapshot, slowDisk = time.Hour, 10 * time.Minute
 )

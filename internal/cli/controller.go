@@ -38,7 +38,7 @@ to a running controller.`,
 				return err
 			}
 			o.Clouds.OnRequest = counts.Request
-			s, err := openQuietly(cmd.Context(), f, o)
+			s, err := openFor(cmd.Context(), f, o, true)
 			if err != nil {
 				return err
 			}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/attention"
+	"github.com/kamino-dev/kamino/internal/cli/clouds"
 	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/cluster"
@@ -40,7 +41,7 @@ Each finding is ok, warn or fail, and has a remedy. The exit code is 0 if no che
 			return f.examine(ctx, c, o, strings.Join(args, ""), format)
 		}),
 	}
-	o.bindTimeout(cmd)
+	o.Clouds.BindTimeout(cmd.Flags())
 	output.Bind(cmd, &format, output.Table, output.JSON, output.YAML)
 	return cmd
 }
@@ -67,8 +68,8 @@ func (f *Factory) examine(ctx context.Context, c *cluster.Connection, o *Options
 	}
 	native, err := f.Cloud(ctx, o)
 	if d.CloudError = err; err == nil {
-		provider, _ := c.InCluster(f.saysWait(native), nil)
-		provider = f.patient(provider, o)
+		provider, _ := c.InCluster(clouds.SayWait(native, f.Now, f.say), nil)
+		provider = o.Clouds.Patient(provider, f.say)
 		engine := f.Engine(c, provider, o)
 		d.Cloud, d.Leftovers, d.Case = provider, engine.Leftovers, engine.Case
 	}

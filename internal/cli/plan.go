@@ -45,7 +45,7 @@ policy is evaluated with an empty policy.`,
 		}),
 	}
 	from.bind(f, o, cmd)
-	o.bindTimeout(cmd)
+	o.Clouds.BindTimeout(cmd.Flags())
 	output.Bind(cmd, &format, output.Table, output.Wide, output.JSON, output.YAML)
 	return cmd
 }

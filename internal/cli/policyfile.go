@@ -33,13 +33,7 @@ func (p *policySource) bind(f *Factory, o *Options, cmd *cobra.Command) {
 
 // check refuses contradicting flags.
 func (p *policySource) check() error {
-	given := 0
-	for _, is := range []bool{p.name != "", p.file != "", len(p.pools) > 0} {
-		if is {
-			given++
-		}
-	}
-	if given > 1 {
+	if named := p.name != ""; named && p.file != "" || (named || p.file != "") && len(p.pools) > 0 {
 		return usagef("use only one of --policy, --filename and --pool")
 	}
 	return nil

@@ -44,15 +44,11 @@ func (c *change) rebuild(ctx context.Context, replacing replaceFlags) error {
 	if !c.provider.CanRebuild() {
 		return refusedf("this cloud cannot rebuild nodes; nothing was changed")
 	}
-	refused, err := rebuild.Refuse(ctx, c.provider, c.pool.ID)
+	missing, err := rebuild.Refuse(ctx, c.provider, c.pool.ID)
 	if err != nil {
 		return err
 	}
-	refusals := c.history.RefuseRebuild()
-	if refused != nil {
-		refusals = append(refusals, *refused)
-	}
-	if refusals != nil {
+	if refusals := append(c.history.RefuseRebuild(), missing...); refusals != nil {
 		return refusal(fmt.Sprintf("cannot rebuild nodes of pool %s", c.history.Pool), refusals)
 	}
 	instances, err := c.provider.Instances(ctx, c.pool.ID)

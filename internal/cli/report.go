@@ -35,7 +35,7 @@ savings are lower limits. "At least" and "at most" mark limits.`,
 		Args: cobra.MaximumNArgs(1), ValidArgsFunction: completePools(f, o),
 	}
 	output.Bind(cmd, &format, output.Table, output.Wide, output.JSON, output.YAML, print.CSV, print.HTML)
-	o.bindTimeout(cmd)
+	o.Clouds.BindTimeout(cmd.Flags())
 	cmd.Flags().StringVar(&since, "since", "30d", "length of the report in days (30d) or as a duration (36h)")
 	cmd.Flags().Float64Var(&price, "price-gb-month", -1, "price of stored images per GiB and month; the storage is then also shown as a price")
 	var length time.Duration

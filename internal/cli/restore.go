@@ -99,3 +99,8 @@ func (c *change) restore(ctx context.Context, flags *restoreFlags) error {
 	}
 	return print.WriteRestore(c.Out, flags.format, r)
 }
+
+// secrets are the Secrets that store lost parts of recipes.
+func (s *session) secrets() recipe.Secrets {
+	return recipe.Secrets{Kube: s.cluster.Kube, Namespace: s.options.Namespace}
+}

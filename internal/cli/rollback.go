@@ -74,13 +74,11 @@ func (c *change) rollback(ctx context.Context, to string, replacing replaceFlags
 	refused := fmt.Sprintf("cannot roll back pool %s", c.history.Pool)
 	r, refusals := c.history.Rollback(to, c.reason)
 	if replacing.nodes {
-		refused, err := rebuild.Refuse(ctx, c.provider, c.pool.ID)
+		missing, err := rebuild.Refuse(ctx, c.provider, c.pool.ID)
 		if err != nil {
 			return err
 		}
-		if refused != nil {
-			refusals = append(refusals, *refused)
-		}
+		refusals = append(refusals, missing...)
 	}
 	if refusals != nil {
 		return refusal(refused, refusals)

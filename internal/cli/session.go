@@ -1,16 +1,15 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/kamino-dev/kamino/internal/cli/clouds"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/runner"
-	"github.com/kamino-dev/kamino/internal/wording"
 )
 
 // session is a command with its clients.
@@ -23,15 +22,11 @@ type session struct {
 }
 
 func open(ctx context.Context, f *Factory, o *Options) (*session, error) {
-	return openWith(ctx, f, o, f.saysWait)
+	return openFor(ctx, f, o, false)
 }
 
-// openQuietly is for processes whose output nobody waits for.
-func openQuietly(ctx context.Context, f *Factory, o *Options) (*session, error) {
-	return openWith(ctx, f, o, func(provider cloud.Provider) cloud.Provider { return provider })
-}
-
-func openWith(ctx context.Context, f *Factory, o *Options, around func(cloud.Provider) cloud.Provider) (*session, error) {
+// openFor opens a session. No one waits for a process that is alone.
+func openFor(ctx context.Context, f *Factory, o *Options, alone bool) (*session, error) {
 	cluster, err := f.connect(o)
 	if err != nil {
 		return nil, err
@@ -40,7 +35,10 @@ func openWith(ctx context.Context, f *Factory, o *Options, around func(cloud.Pro
 	if err != nil {
 		return nil, err
 	}
-	provider, err := cluster.InCluster(around(native), nil)
+	if !alone {
+		native = clouds.SayWait(native, f.Now, f.say)
+	}
+	provider, err := cluster.InCluster(native, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -54,9 +52,12 @@ func (f *Factory) connect(o *Options) (*cluster.Connection, error) {
 		return nil, &failure{Code: ExitUsage, Err: err}
 	}
 	c.OnUnreadable = func(message string) { f.note("warning: %s", message) }
-	c.Notify(func(text string) { f.note("%s", text) })
+	c.Notify(f.say)
 	return c, nil
 }
+
+// say prints a sentence that is no result.
+func (f *Factory) say(text string) { f.note("%s", text) }
 
 // note prints a message that is no result.
 func (f *Factory) note(format string, args ...any) {
@@ -77,20 +78,9 @@ func inSession(f *Factory, o *Options, do func(ctx context.Context, s *session, 
 // inLook runs a verb that only reads, and so waits while the cloud throttles.
 func inLook(f *Factory, o *Options, do func(ctx context.Context, s *session, args []string) error) func(*cobra.Command, []string) error {
 	return inSession(f, o, func(ctx context.Context, s *session, args []string) error {
-		s.provider = f.patient(s.provider, o)
+		s.provider = o.Clouds.Patient(s.provider, f.say)
 		s.engine = f.Engine(s.cluster, s.provider, o)
 		return do(ctx, s, args)
-	})
-}
-
-// patient returns the provider for a verb that only reads. After quietly of waiting, patient says why.
-func (f *Factory) patient(provider cloud.Provider, o *Options) cloud.Provider {
-	var waited time.Duration
-	return cloud.Patient(provider, func(wait time.Duration) {
-		if before := waited; before <= quietly && before+wait > quietly {
-			f.note("The cloud throttles the credential. Kamino waits as the cloud asks, for up to %s.", wording.Duration(cmp.Or(o.Clouds.Patience, lookTime)))
-		}
-		waited += wait
 	})
 }
 
@@ -100,20 +90,8 @@ func (f *Factory) within(ctx context.Context, o *Options) (context.Context, func
 	if !f.terminal() {
 		return ctx, cancel
 	}
-	timer := time.AfterFunc(quietly, func() { f.note("Kamino still reads the cluster and the cloud.") })
+	timer := time.AfterFunc(clouds.Quietly, func() { f.say("Kamino still reads the cluster and the cloud.") })
 	return ctx, func() { timer.Stop(); cancel() }
-}
-
-const (
-	// quietly is how long a verb waits without a word.
-	quietly = 3 * time.Second
-	// lookTime is the default of --timeout for verbs that only read.
-	lookTime = 5 * time.Minute
-)
-
-// bindTimeout adds the flag --timeout to a verb that only reads.
-func (o *Options) bindTimeout(cmd *cobra.Command) {
-	cmd.Flags().DurationVar(&o.Clouds.Patience, "timeout", lookTime, "how long to wait for a cloud or an API server that throttles")
 }
 
 // inCluster runs a verb that needs no cloud and no credential.

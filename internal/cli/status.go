@@ -64,7 +64,7 @@ The version in use is marked "current". The target of a rollback is marked "prio
 	}
 	output.Bind(cmd, &format, output.Table, output.Wide, output.JSON, output.YAML)
 	bindWatch(cmd, &watch, &interval)
-	o.bindTimeout(cmd)
+	o.Clouds.BindTimeout(cmd.Flags())
 	cmd.Flags().BoolVar(&byCode, "exit-code", false, "exit with 7 if something critical or a warning needs you")
 	output.Before(cmd, func() error {
 		if byCode && watch {

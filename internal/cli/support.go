@@ -34,14 +34,10 @@ in a log. Names of nodes, pools and images stay. Look through the bundle before 
 			source := doctor.Bundle{
 				Client: c.Client, Kube: c.Kube, Namespaces: []string{o.Namespace, o.GeneralizeNamespace}, Now: f.Now(),
 				Verbs: map[string]func(context.Context) string{
-					"version.txt": func(ctx context.Context) string {
-						return outputOf(f, func(g *Factory) error {
-							return print.Build(g.Out, "", print.Builds{Info: build.Read(), Server: g.running(ctx, o)})
-						})
-					},
-					"doctor.txt": func(ctx context.Context) string {
-						return outputOf(f, func(g *Factory) error { return g.examine(ctx, c, o, "", output.Table) })
-					},
+					"version.txt": outputOf(f, func(ctx context.Context, g *Factory) error {
+						return print.Build(g.Out, "", print.Builds{Info: build.Read(), Server: g.running(ctx, o)})
+					}),
+					"doctor.txt": outputOf(f, func(ctx context.Context, g *Factory) error { return g.examine(ctx, c, o, "", output.Table) }),
 				},
 			}
 			problems, err := source.Write(ctx, output.Raw(f.Out))
@@ -54,12 +50,14 @@ in a log. Names of nodes, pools and images stay. Look through the bundle before 
 }
 
 // outputOf is the output of a verb, with its error.
-func outputOf(f *Factory, run func(*Factory) error) string {
-	var out bytes.Buffer
-	g := *f
-	g.Out, g.Err = output.NewSafe(&out), output.NewSafe(&out)
-	if err := run(&g); err != nil {
-		fmt.Fprintf(&out, "kamino: %s\n", explain(err))
+func outputOf(f *Factory, run func(context.Context, *Factory) error) func(context.Context) string {
+	return func(ctx context.Context) string {
+		var out bytes.Buffer
+		g := *f
+		g.Out, g.Err = output.NewSafe(&out), output.NewSafe(&out)
+		if err := run(ctx, &g); err != nil {
+			fmt.Fprintf(&out, "kamino: %s\n", explain(err))
+		}
+		return out.String()
 	}
-	return out.String()
 }

@@ -32,7 +32,7 @@ func TestPermissionsOfMethods(t *testing.T) {
 		"a cloud without copies":    {noCopy: true},
 		"a policy in place":         {policy: &inPlace},
 		"a policy for another pool": {policy: new(policyOfPool(func(p *v1alpha1.PrototypePolicySpec) { p.Pools.Names = []string{"other"} })), copies: true},
-		"a policy that rebuilds": {policy: new(policyOfPool(func(p *v1alpha1.PrototypePolicySpec) { p.Rebuild = &v1alpha1.RebuildSettings{} })), copies: true},
+		"a policy that rebuilds":    {policy: new(policyOfPool(func(p *v1alpha1.PrototypePolicySpec) { p.Rebuild = &v1alpha1.RebuildSettings{} })), copies: true},
 		// A pool of the cloud is captured in place unless its nodes join with their own credential.
 		"copies on request":                       {onRequest: true},
 		"copies on request, with own credentials": {onRequest: true, bootstraps: true, copies: true},

@@ -9,12 +9,12 @@ import (
 // A cohort is all nodes of one version of a pool, for as long as they live. Joins end after an hour; the cohort shows what comes later, such as
 // a lease of an address or a credential that ends.
 
-// The rule for cohorts: at least leastLost nodes of the version are not Ready, with at least leastCompared nodes on each side, and Fisher's exact
-// test gives at most significance. TestCohortFalseAlarms holds the figure.
+// The rule for cohorts: at least leastLost nodes of the version are not Ready, with at least leastCompared nodes on each side. Fisher's exact
+// test gives at most ifAll if none of the version's nodes is Ready, and else at most ifSome. TestCohortFalseAlarms holds the figures.
 const (
 	leastLost     = 3
 	leastCompared = 3
-	significance  = 0.005
+	ifAll, ifSome = 0.005, 0.0005
 )
 
 // CohortNode is a node of any age.
@@ -69,7 +69,7 @@ func (c Cohorts) worse(version string) string {
 		return ""
 	}
 	p := fisher(c.Version, c.Others)
-	if p > significance {
+	if p > ifAll || p > ifSome && c.Version.Ready > 0 {
 		return ""
 	}
 	return fmt.Sprintf("version %s: %s nodes of an age are Ready; other nodes of the pool of that age: %s (p = %.2g)", version, c.Version, c.Others, p)

@@ -8,11 +8,12 @@ import (
 	"github.com/kamino-dev/kamino/internal/wording"
 )
 
-// The rule: at least fewest, and more than half, of the window newest judged nodes of the version have failed, or of those that started within
-// recent. In a fast pool, six nodes are too few to see that a part of all nodes fails: from share percent of the recent nodes on, the
-// version fails without a break.
+// The rule: at least fewest, and more than half, of the window newest judged nodes of the version have failed, or of the newest that started
+// within recent, at most crowd. In a fast pool, six nodes are too few to see that a part of all nodes fails: from share percent of the recent
+// nodes on, the version fails without a break.
 const (
 	window = 6
+	crowd  = 20
 	fewest = 2
 	recent = time.Hour
 	share  = 10
@@ -146,7 +147,8 @@ func (f Facts) evidence() evidence {
 	age := failingAge(all)
 	all = slices.DeleteFunc(all, func(join Join) bool { return join.Outcome == Joined && f.Now.Sub(join.Running) <= age })
 	e := sampleOf(all[max(0, len(all)-window):])
-	if at := slices.IndexFunc(all, func(join Join) bool { return all[len(all)-1].Running.Sub(join.Running) < recent }); at >= 0 && len(all)-at > window {
+	at := slices.IndexFunc(all, func(join Join) bool { return all[len(all)-1].Running.Sub(join.Running) < recent })
+	if at = max(at, len(all)-crowd); at >= 0 && len(all)-at > window {
 		hour := sampleOf(all[at:])
 		isPart := len(e.failed) < fewest && len(hour.failed) >= fewest && len(hour.failed)*100 >= share*(len(all)-at)
 		if isPart || len(e.failed) <= e.joined && len(hour.failed) > hour.joined {

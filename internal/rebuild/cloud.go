@@ -19,9 +19,9 @@ type Cloud interface {
 	EnsureRebuilt(ctx context.Context, id cloud.InstanceID, version string) (cloud.Rebuild, error)
 }
 
-// Refuse returns why Kamino cannot rebuild nodes of a pool; nil if it can, or if the credential may not list its permissions. The request
+// Refuse returns why Kamino may not rebuild nodes of a pool; nil if it may, or if the credential may not list its permissions. The request
 // itself then shows what is missing.
-func Refuse(ctx context.Context, c Cloud, pool cloud.PoolID) (*cloud.Refusal, error) {
+func Refuse(ctx context.Context, c Cloud, pool cloud.PoolID) ([]cloud.Refusal, error) {
 	all, err := c.Permissions(ctx, pool)
 	switch {
 	case cloud.Is(err, cloud.Denied), cloud.Is(err, cloud.NotFound):
@@ -31,8 +31,7 @@ func Refuse(ctx context.Context, c Cloud, pool cloud.PoolID) (*cloud.Refusal, er
 	}
 	for _, p := range all {
 		if p.For == cloud.ForRebuild && !p.Allowed {
-			refusal := cloud.Refuse(cloud.PermissionMissing, fmt.Sprintf("the credential may not do %s on %s", p.Action, p.Scope), p.Remedy)
-			return &refusal, nil
+			return []cloud.Refusal{cloud.Refuse(cloud.PermissionMissing, fmt.Sprintf("the credential may not do %s on %s", p.Action, p.Scope), p.Remedy)}, nil
 		}
 	}
 	return nil, nil

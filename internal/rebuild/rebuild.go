@@ -163,8 +163,8 @@ func (r *Replacement) Take(ctx context.Context) (Report, error) {
 		_, err = r.takeNext(ctx, &report)
 	}
 	report.Taken, report.Choice = slices.Sorted(maps.Keys(r.roster.taken)), r.roster.choice
-	if refused != nil {
-		report.Choice.Waiting = refused.Message
+	for _, r := range refused {
+		report.Choice.Waiting = r.Message
 	}
 	return report, err
 }

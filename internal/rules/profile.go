@@ -109,7 +109,7 @@ func (p *Profile) digest() (string, error) {
 		return "", err
 	}
 	for i := range p.Rules {
-		text = append(append(text, 0), p.Rules[i].Content...)
+		text = append(append(text, 0), p.Rules[i].Installed.Content...)
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:]), nil

@@ -134,10 +134,13 @@ type Rule struct {
 
 	// Drivers are for the check "drivers": of the disks of each machine that a clone may get, as far as known.
 	Drivers []string `json:"-"`
-	// Matcher is Pattern, compiled; nil without a pattern. Content and Perm are of the file to install.
+	// Matcher is Pattern, compiled; nil without a pattern.
 	Matcher *regexp.Regexp `json:"-"`
-	Content []byte         `json:"-"`
-	Perm    fs.FileMode    `json:"-"`
+	// Installed is the file of Install.
+	Installed struct {
+		Content []byte
+		Perm    fs.FileMode
+	} `json:"-"`
 	// Own is true for a rule of the user.
 	Own bool `json:"-"`
 }
@@ -340,8 +343,8 @@ func (r *Rule) prepare(file func(string) ([]byte, error)) (err error) {
 	if err != nil || bits > 0o777 {
 		return fmt.Errorf("rule %s: mode %q is not an octal number up to 0777", r.ID, r.Mode)
 	}
-	r.Perm = fs.FileMode(bits)
-	if r.Content, err = file(r.File); err != nil {
+	r.Installed.Perm = fs.FileMode(bits)
+	if r.Installed.Content, err = file(r.File); err != nil {
 		return fmt.Errorf("rule %s: %w", r.ID, err)
 	}
 	return nil

@@ -212,7 +212,7 @@ func (a *applied) install() error {
 		return err
 	}
 	a.Changed++
-	return a.tree.Replace(p, a.rule.Content, a.rule.Perm)
+	return a.tree.Replace(p, a.rule.Installed.Content, a.rule.Installed.Perm)
 }
 
 // record appends a line for this generation, unless the last line already is.

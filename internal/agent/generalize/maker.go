@@ -194,7 +194,7 @@ func (f files) find(pattern string) ([]string, error) {
 // read returns a file's content, and false for anything other than a file. A link to /dev/null is an empty file.
 func (f files) read(p string) ([]byte, bool, error) {
 	if r := f.installs[p]; r != nil && r.File != "" {
-		return r.Content, true, nil
+		return r.Installed.Content, true, nil
 	}
 	if target, err := f.tree.Readlink(p); err == nil && target == "/dev/null" {
 		return nil, true, nil

@@ -145,7 +145,7 @@ func TestReturningScript(t *testing.T) {
 	dir := plant(t, map[string]string{"etc/systemd/system/kamino-first-boot.service": "ExecStart=-/bin/sh /etc/kamino/returning.sh\n", uuidPath: donorUUID})
 	for i := range load(t, v1alpha1.ProfileStatic).Rules {
 		if rule := load(t, v1alpha1.ProfileStatic).Rules[i]; rule.ID == "returning-script" {
-			writeFile(t, dir, "etc/kamino/returning.sh", string(rule.Content))
+			writeFile(t, dir, "etc/kamino/returning.sh", string(rule.Installed.Content))
 		}
 	}
 	writeFile(t, dir, "var/lib/waagent/new/mrseq", "9")

@@ -172,7 +172,7 @@ func whyNotInstalled(t *tree.Tree, r *rules.Rule) string {
 		return ""
 	}
 	content, err := t.Read(p)
-	if err != nil || !info.Mode().IsRegular() || info.Mode().Perm() != r.Perm || !bytes.Equal(content, r.Content) {
+	if err != nil || !info.Mode().IsRegular() || info.Mode().Perm() != r.Installed.Perm || !bytes.Equal(content, r.Installed.Content) {
 		return fmt.Sprintf("/%s differs from the rule", p)
 	}
 	return ""

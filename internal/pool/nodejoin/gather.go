@@ -211,8 +211,8 @@ func Young(joins []joinhealth.Join, version string, now time.Time, limits joinhe
 // Memory keeps so many joins of a version. Failures are evidence for other pools, too.
 const (
 	rememberedFailed = 24
-	rememberedJoined = 12
-	rememberedOpen   = 18
+	rememberedJoined = 24
+	rememberedOpen   = 16
 )
 
 // Memory returns the joins of a version for the next look: the newest judged joins, overdue joins, and joins with a known

@@ -131,7 +131,7 @@ func TestMemory(t *testing.T) {
 	for _, join := range memory {
 		ids = append(ids, string(join.Instance))
 	}
-	if len(ids) != 14 || !slices.Equal(ids[:2], []string{"27", "28"}) || !slices.Equal(ids[11:], []string{"38", "39", "late"}) {
+	if len(ids) != 26 || !slices.Equal(ids[:2], []string{"15", "16"}) || !slices.Equal(ids[23:], []string{"38", "39", "late"}) {
 		t.Errorf("%v", ids)
 	}
 	back := Before(Status("2026.03.08", joinhealth.Verdict{State: joinhealth.Watching}, joins, nil))
@@ -142,7 +142,7 @@ func TestMemory(t *testing.T) {
 		t.Error(diff)
 	}
 	kept := Keep(slices.Clone(joins), []joinhealth.Node{{Instance: "5"}, {Instance: "new"}}, "2026.03.08")
-	if len(kept) != 16 || !slices.ContainsFunc(kept, func(j joinhealth.Join) bool { return j.Instance == "5" }) {
+	if len(kept) != 28 || !slices.ContainsFunc(kept, func(j joinhealth.Join) bool { return j.Instance == "5" }) {
 		t.Errorf("%d are kept", len(kept))
 	}
 	if Before(nil) != nil || Status("", joinhealth.Verdict{}, joins, nil) != nil {
