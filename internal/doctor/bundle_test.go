@@ -6,6 +6,7 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"io"
 	"strings"
@@ -24,18 +25,30 @@ import (
 
 // planted are secrets, by the place where the tests plant them.
 var planted = map[string]string{
-	"order token":     "tok-4f1c9a77e2",
-	"customData":      base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("#cloud-config kubeadm join "), 12)),
-	"bootstrap token": "abcdef.0123456789abcdef",
-	"access key":      "AKIAIOSFODNN7EXAMPLE",
-	"env":             "wJalrXUtnFEMI/K7MDENG/bPxRfiCY",
-	"service token":   "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJrYW1pbm8ifQ.c2lnbmF0dXJl",
-	"private key":     "MIIEowIBAAKCAQEA75",
-	"signed URL":      "sig=Zm9vYmFyYmF6",
-	"webhook":         "T000/B000/XXXXXXXX",
-	"password":        "hunter2hunter2",
-	"Secret":          "in-a-secret-object",
-	"user of a URL":   "kamino:s3cr3tpass",
+	"order token":       "tok-4f1c9a77e2",
+	"customData":        base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("#cloud-config kubeadm join "), 12)),
+	"bootstrap token":   "abcdef.0123456789abcdef",
+	"access key":        "AKIAIOSFODNN7EXAMPLE",
+	"env":               "wJalrXUtnFEMI/K7MDENG/bPxRfiCY",
+	"service token":     "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJrYW1pbm8ifQ.c2lnbmF0dXJl",
+	"private key":       "MIIEowIBAAKCAQEA75",
+	"signed URL":        "sig=Zm9vYmFyYmF6",
+	"webhook":           "T000/B000/XXXXXXXX",
+	"password":          "hunter2hunter2",
+	"Secret":            "in-a-secret-object",
+	"user of a URL":     "kamino:s3cr3tpass",
+	"secret key":        "kT3/Zr8vQmX1+pLw9HcY5uBn2JdGf6sEaR0oVi7K",
+	"secret key alone":  "m9Xb2/Qe7Lr4+Wz1Ty8Kp5Vc3Hj6Nd0Gf2Sa4Uo",
+	"account key":       "Zk3vT9yQx7LmB1cN5wRj8HpG2dFs6aUe4iOo0VtYrXzKqWbMnCsDfGhJ",
+	"short account key": "c2hvcnQ=",
+	"api key":           "sk-11fe2230",
+	"short password":    "pa55w0rd",
+	"escaped password":  "esc4ped-one",
+	"flag's password":   "flagged-pass-1",
+	"client secret":     "cl13nt-s3cret",
+	"database":          "pgpass-9921",
+	"GitHub token":      "ghp_16C7e42F292c6912E7710c838347Ae178B4a",
+	"map of a secret":   "inner-of-credentials",
 }
 
 // text has planted secrets as they stand in logs and messages.
@@ -48,6 +61,18 @@ var text = strings.Join([]string{
 	`{"password": "` + planted["password"] + `"}`,
 	"customData: " + planted["customData"],
 	"proxy http://" + planted["user of a URL"] + "@proxy.example.org:3128",
+	"aws_secret_access_key=" + planted["secret key"],
+	"secretAccessKey: " + planted["secret key"],
+	"the answer was " + planted["secret key alone"] + " and no more",
+	"DefaultEndpointsProtocol=https;AccountName=a;AccountKey=" + planted["account key"] + "==;EndpointSuffix=core.windows.net",
+	"AccountKey=" + planted["short account key"] + "; " + planted["signed URL"] + "&sv=2026",
+	"api_key=" + planted["api key"] + " apiKey: '" + planted["api key"] + "' X-Api-Key: " + planted["api key"],
+	"DB_PASS=" + planted["short password"] + " MYSQL_PWD=" + planted["short password"],
+	`msg="request {\"dbPassword1\": \"` + planted["escaped password"] + `\"}"`,
+	"az login --client-password-value " + planted["flag's password"],
+	"tokenSecretValue=" + planted["client secret"] + "&clientSecretV2=" + planted["client secret"],
+	"postgres://kamino:" + planted["database"] + "@db.example.org/kamino",
+	"cloning with " + planted["GitHub token"],
 	"node ip-10-0-1-5 is Ready",
 }, "\n")
 
@@ -63,9 +88,30 @@ func TestTextHasNoSecrets(t *testing.T) {
 			t.Errorf("%q is gone:\n%s", kept, clean)
 		}
 	}
-	const plain = "pool nodes-pool1 builds new nodes from version 2026.11.30; image ami-0a36932aa96e034ee, uid 5f0c3f0e-8a53-4a6b-9d0e-3c1b2a4d5e6f"
+	const id = "/subscriptions/6f1c2a34-0000-4000-8000-1234567890ab/resourceGroups/MC_Pool1_RG/providers/Microsoft.Compute/virtualMachineScaleSets/aks-Nodes1-vmss"
+	const plain = id + " sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08 AKSUbuntu-2204gen2containerd-202611.07.0 topologyKey: kubernetes.io/hostname " +
+		"/var/lib/kubelet/plugins/RotateKubeletServerCertificate, author: somebody, passed: 12345, pool nodes-pool1 builds new nodes from version 2026.11.30; image ami-0a36932aa96e034ee, uid 5f0c3f0e-8a53-4a6b-9d0e-3c1b2a4d5e6f"
 	if withoutSecrets(plain) != plain {
 		t.Errorf("a plain line became %q", withoutSecrets(plain))
+	}
+}
+
+func TestObjectsHaveNoSecrets(t *testing.T) {
+	clean := scrubbed(map[string]any{"spec": map[string]any{
+		"secretAccessKey": planted["secret key"], "apiKey": planted["api key"], "storage.example.org/account-key-1": planted["short account key"],
+		"credentials":      map[string]any{"first": planted["map of a secret"], "more": []any{planted["map of a secret"]}, "name": "kept"},
+		"imagePullSecrets": []any{map[string]any{"name": "kept"}}, "automountServiceAccountToken": true, "topologyKey": "kept",
+		"args": []any{"--password", planted["flag's password"], "--token-file", "--verbose"},
+	}})
+	text, err := json.Marshal(clean)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `{"spec":{"apiKey":"REMOVED","args":["--password","REMOVED","--token-file","--verbose"],"automountServiceAccountToken":true,` +
+		`"credentials":{"first":"REMOVED","more":["REMOVED"],"name":"kept"},"imagePullSecrets":[{"name":"kept"}],"secretAccessKey":"REMOVED",` +
+		`"storage.example.org/account-key-1":"REMOVED","topologyKey":"kept"}}`
+	if string(text) != want {
+		t.Errorf("the object became\n%s, not\n%s", text, want)
 	}
 }
 
@@ -82,7 +128,9 @@ func TestBundleHasNoSecrets(t *testing.T) {
 		"example.org/userData": planted["customData"], "kubectl.kubernetes.io/last-applied-configuration": text}}}
 	meta := metav1.ObjectMeta{Name: "kamino-0", Namespace: namespace}
 	pod := &corev1.Pod{ObjectMeta: meta, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "kamino", Args: []string{text},
-		Env: []corev1.EnvVar{{Name: "AWS_KEY", Value: planted["env"]}}}}}}
+		Command: []string{"sh", "--db-password", planted["flag's password"]},
+		Env: []corev1.EnvVar{{Name: "AWS_KEY", Value: planted["env"]}, {Name: "REF", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
+			LocalObjectReference: corev1.LocalObjectReference{Name: "kept-reference"}, Key: "kept-key"}}}}}}}}
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "kamino", RestartCount: 1}}
 	kube := fake.NewClientset(pod,
 		&corev1.Event{ObjectMeta: meta, Message: text},
@@ -113,7 +161,7 @@ func TestBundleHasNoSecrets(t *testing.T) {
 	for name, part := range map[string]string{
 		"prototypes.yaml": "name: pool1-2026.11.30", "nodeorders.yaml": "token: " + removed, "nodes.yaml": "node-1",
 		"doctor.txt": "is Ready", "problems.txt": "leases",
-		namespace + "/pods.yaml": "AWS_KEY", namespace + "/events.yaml": "is Ready", namespace + "/logs/kamino-0-kamino.log": "fake logs",
+		namespace + "/pods.yaml": "name: kept-reference", namespace + "/events.yaml": "is Ready", namespace + "/logs/kamino-0-kamino.log": "fake logs",
 		namespace + "/logs/kamino-0-kamino-previous.log": "fake logs", v1alpha1.DefaultGeneralizeNamespace + "/pods.yaml": "",
 	} {
 		if content, found := files[name]; !found || !strings.Contains(content, part) {

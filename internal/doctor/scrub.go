@@ -2,15 +2,27 @@ package doctor
 
 import (
 	"regexp"
+	"slices"
 	"strings"
+	"unicode"
 )
 
 // removed replaces a secret.
 const removed = "REMOVED"
 
+// secretWords are the words that make a name the name of a secret, wherever they stand in it: AWS_SECRET_ACCESS_KEY, apiKey, pgpassword2.
+const secretWords = `(?:token|pass(?:w(?:or)?d|phrase|code)|[_-]pass\b|pwd|secret|credential|kubeconfig|cookie|signature|\bsig\b|\bsas\b|` +
+	`auth(?:orization)?\b|(?:custom|user)[_-]?data|protected[_-]?settings|connection[_-]?string|` +
+	`(?:api|access|account|storage|shared|private|encryption|signing|master|session|subscription|client|service|ssh|license)[_-]?keys?|key[_-]?data)`
+
 // secretName is the name of a field or variable whose value is a secret, or could hold secrets, such as customData.
-var secretName = regexp.MustCompile(`(?i)^(custom-?data|user-?data|(binary|string)data|` +
-	`.*(token|passw(or)?d|secret|credential|private-?key|protected-?settings))$`)
+var secretName = regexp.MustCompile(`(?i)^(?:binary|string)data$|` + secretWords)
+
+// secretFlag is a flag whose value is the next word.
+var secretFlag = regexp.MustCompile(`(?i)^--?[\w.-]*` + secretWords + `[\w.-]*$`)
+
+// names of other objects, which stand below names such as secretKeyRef and imagePullSecrets and are no secrets.
+var references = []string{"name", "namespace", "kind", "apiVersion", "key"}
 
 // secretForms are forms of secrets in a text, with what replaces them.
 var secretForms = []struct {
@@ -21,21 +33,57 @@ var secretForms = []struct {
 	{regexp.MustCompile(`\beyJ[\w-]{8,}\.[\w-]{4,}(\.[\w-]*)?`), removed},
 	{regexp.MustCompile(`\b(AKIA|ASIA)[A-Z0-9]{16}\b`), removed},
 	{regexp.MustCompile(`\b[a-z0-9]{6}\.[a-z0-9]{16}\b`), removed}, // a bootstrap token of kubeadm
+	{regexp.MustCompile(`\b(?:gh[pousr]_|github_pat_|glpat-|dckr_[po]at_|xox[abprs]-|npm_|AIza|hvs\.|sk_live_|K10)[\w:.-]{16,}`), removed},
 	{regexp.MustCompile(`(?i)\b(bearer|basic) [\w+/=.~-]{8,}`), "$1 " + removed},
-	{regexp.MustCompile(`(?i)\b([\w-]*(?:custom-?data|user-?data|token|passw(?:or)?d|secret|private-?key|credential))(["']?\s*[:=]\s*)` +
-		`("[^"]*"|'[^']*'|[^\s,;"'}&]{4,})`), "$1$2" + removed},
-	{regexp.MustCompile(`\b((?:chat\+)?https?://)[^/\s"'@]+@`), "$1" + removed + "@"},
+	{regexp.MustCompile(`(?i)(\B--?[\w.-]*` + secretWords + `[\w.-]*)[ \t]+("[^"]*"|'[^']*'|[^\s"'-][^\s"']{3,})`), "$1 " + removed},
+	{regexp.MustCompile(`(?i)([\w.-]*` + secretWords + `[\w.-]*)(\\*["']?\s*[:=]\s*)` +
+		`(\\+"(?:[^"\\]|\\[^"])*\\*"|"(?:[^"\\]|\\.)*"|'[^']*'|[^\s,;"'}&\\]{4,})`), "$1$2" + removed},
+	{regexp.MustCompile(`\b((?:[a-z]+\+)?[a-z]{2,10}://)[^/\s"'@]+@`), "$1" + removed + "@"},
 	{regexp.MustCompile(`\b((?:chat\+)?https?://[^\s"'?]+)\?[^\s"']+`), "$1?" + removed},
 	{regexp.MustCompile(`\b(chat\+https?://[^/\s"']+)/[^\s"']+`), "$1/" + removed}, // the path of an incoming webhook is its password
-	{regexp.MustCompile(`[A-Za-z0-9+/]{160,}={0,2}`), removed},                     // encoded data of any kind
+	{regexp.MustCompile(`\b(https://hooks\.[^/\s"']+)/[^\s"']+`), "$1/" + removed},
+	{regexp.MustCompile(`[A-Za-z0-9+/]{160,}={0,2}`), removed}, // encoded data of any kind
 }
+
+// encoded is a text that may be a key, in base64.
+var encoded = regexp.MustCompile(`[A-Za-z0-9+/]{36,}={0,2}`)
 
 // withoutSecrets removes what has the form of a secret.
 func withoutSecrets(text string) string {
 	for _, f := range secretForms {
 		text = f.form.ReplaceAllString(text, f.by)
 	}
-	return text
+	return encoded.ReplaceAllStringFunc(text, func(value string) string {
+		if random(value) {
+			return removed
+		}
+		return value
+	})
+}
+
+// random reports whether small and large letters and digits alternate in a text as in a key. In paths and names they come in runs, and a
+// digest has letters of one size.
+func random(text string) bool {
+	class := func(c rune) int {
+		switch {
+		case unicode.IsUpper(c):
+			return 1
+		case unicode.IsLower(c):
+			return 2
+		case unicode.IsDigit(c):
+			return 3
+		}
+		return 4
+	}
+	changes, last, seen := 0, 0, [5]bool{}
+	for _, c := range text {
+		now := class(c)
+		if seen[now] = true; now != last {
+			changes++
+		}
+		last = now
+	}
+	return seen[1] && seen[2] && changes*5 >= len(text)*2
 }
 
 // scrubbed removes the secrets of an object, and what only makes the object longer.
@@ -50,19 +98,19 @@ func scrubbed(object map[string]any) map[string]any {
 	return clean
 }
 
-// scrubValue is a value without secrets, at a name.
+// scrubValue is a value without secrets, at a name. Below the name of a secret only references to other objects stay.
 func scrubValue(name string, v any) any {
+	secret := secretName.MatchString(name[strings.LastIndex(name, "/")+1:])
 	switch v := v.(type) {
 	case map[string]any:
 		out := map[string]any{}
 		for key, inner := range v {
-			last := key[strings.LastIndex(key, "/")+1:]
 			text, isText := inner.(string)
 			switch {
-			case isText && text != "" && secretName.MatchString(last):
+			case isText && text != "" && (secret && !slices.Contains(references, key) || name == "env" && key == "value"):
 				out[key] = removed
-			case isText && name == "env" && key == "value":
-				out[key] = removed
+			case secret && !isText:
+				out[key] = scrubValue(name, inner)
 			default:
 				out[key] = scrubValue(key, inner)
 			}
@@ -71,10 +119,19 @@ func scrubValue(name string, v any) any {
 	case []any:
 		out := make([]any, len(v))
 		for i, inner := range v {
-			out[i] = scrubValue(name, inner)
+			if out[i] = scrubValue(name, inner); i == 0 {
+				continue
+			}
+			flag, _ := v[i-1].(string)
+			if text, is := inner.(string); is && secretFlag.MatchString(flag) && !strings.HasPrefix(text, "-") {
+				out[i] = removed
+			}
 		}
 		return out
 	case string:
+		if secret && v != "" {
+			return removed
+		}
 		return withoutSecrets(v)
 	}
 	return v
