@@ -211,17 +211,20 @@ func lookHeartbeat(ctx context.Context, c copying, w *pass) error {
 	if f.Copy.Volume != plan.VolumeFree || f.Copy.Workshop != plan.WorkshopReady || !w.record.Proves(w.p.Status.Proof, w.p.UID) {
 		return nil
 	}
-	version := ""
+	now, version := metav1.NewTime(c.now()), ""
 	lease, err := c.kube.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(ctx, w.copy.node.Name, metav1.GetOptions{})
 	if err == nil {
 		version = lease.ResourceVersion
 	}
-	if r.Free == nil {
-		now := metav1.NewTime(c.now())
-		return c.note(ctx, w, func(r *v1alpha1.CopyRecord) { r.Workshop.Free, r.Workshop.Heartbeat = &now, version })
+	if r.Free == nil || r.Heartbeat == "" && version != "" {
+		free := cmp.Or(r.Free, &now)
+		return c.note(ctx, w, func(r *v1alpha1.CopyRecord) { r.Workshop.Free, r.Workshop.Heartbeat = free, version })
 	}
-	f.Copy.Heard = version != "" && r.Heartbeat != "" && version != r.Heartbeat || c.now().Sub(r.Free.Time) > heardLimit
-	return nil
+	isLate := now.Sub(r.Free.Time) > heardLimit
+	if f.Copy.Heard = version != r.Heartbeat && version != "" || isLate; isLate {
+		return nil
+	}
+	return client.IgnoreNotFound(err)
 }
 
 // confirmCopyLost asks the lists of the cloud for an accepted copy of which reads have found neither snapshot nor disk. The copy would

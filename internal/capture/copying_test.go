@@ -2,6 +2,7 @@ package capture
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,6 +16,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	kubetesting "k8s.io/client-go/testing"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture/admission"
@@ -548,10 +551,18 @@ func TestALostWorkshop(t *testing.T) {
 // cleaned copy. The disk of a workshop whose kubelet reports is copied at once.
 func TestACrashBeforeTheDetach(t *testing.T) {
 	leases := coordinationv1.SchemeGroupVersion.WithResource("leases")
-	for name, crashes := range map[string]bool{"crashes": true, "reports": false} {
+	for name, crashes := range map[string]bool{"crashes": true, "reports": false, "cannot be asked at first": false} {
 		t.Run(name, func(t *testing.T) {
 			c := byCopy(t)
 			c.decide()
+			unread := map[bool]int{true: 3}[strings.HasPrefix(name, "cannot")]
+			c.kube.PrependReactor("get", "leases", func(a kubetesting.Action) (bool, runtime.Object, error) {
+				if unread == 0 || a.GetNamespace() != corev1.NamespaceNodeLease || a.(kubetesting.GetAction).GetName() == donorName {
+					return false, nil, nil
+				}
+				unread--
+				return true, nil, apierrors.NewInternalError(errors.New("the lease cannot be read"))
+			})
 			var struck, free, taken time.Time
 			var crashed cloud.InstanceID
 			workshops, beat := int32(0), 0
@@ -586,7 +597,10 @@ func TestACrashBeforeTheDetach(t *testing.T) {
 			if want := map[bool]int32{true: 2, false: 1}[crashes]; workshops != want {
 				t.Errorf("%d workshops were made, want %d", workshops, want)
 			}
-			if waited := taken.Sub(free); !crashes && (free.IsZero() || waited > heardLimit/2) {
+			if unread > 0 {
+				t.Errorf("%d reads of the lease are left", unread)
+			}
+			if waited := taken.Sub(free); !crashes && (free.IsZero() || waited >= heardLimit) {
 				t.Errorf("free at %s, and the snapshot %s later", free, waited)
 			}
 		})

@@ -292,7 +292,12 @@ func reservationLostMessage(w *pass) string {
 func donorGoneMessage(w *pass) string {
 	n := w.p.Spec.Donor.NodeName
 	if w.facts.Donor.Power == plan.InstanceGone {
-		return fmt.Sprintf("the instance of node %s was removed during the capture. Capture another node", n)
+		remedy := "Capture another node"
+		if r := w.donor.reservation; r != nil && r.Protection != "" && !w.p.Spec.Settings.CopiesDonor() {
+			remedy = fmt.Sprintf("The node was out of service, so pool %s can be one node smaller than before. Raise its size by one if no autoscaler does, then capture another node",
+				w.p.Spec.Pool)
+		}
+		return fmt.Sprintf("the instance of node %s was removed during the capture. %s", n, remedy)
 	}
 	return fmt.Sprintf(
 		"another client deleted node %s during the capture, but its instance exists. Find the client that deletes nodes, then capture another node",

@@ -158,7 +158,11 @@ func (r *Replacement) Take(ctx context.Context) (Report, error) {
 	if err := r.list(ctx, &report); err != nil {
 		return report, err
 	}
-	refused, err := Refuse(ctx, r.Cloud, r.Pool)
+	var refused []cloud.Refusal
+	var err error
+	if r.roster.choice = plan.Choose(r.roster.pool); r.roster.choice.Take != "" {
+		refused, err = Refuse(ctx, r.Cloud, r.Pool)
+	}
 	if err == nil && refused == nil {
 		_, err = r.takeNext(ctx, &report)
 	}

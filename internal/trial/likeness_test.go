@@ -182,6 +182,8 @@ func TestWhatANodeSaysMore(t *testing.T) {
 				`label node.kubernetes.io/instance-type is "m6i.medium", and the cloud says "m6i.large"`},
 		"out of all load balancers": {func(n *Peer, _ []Peer) { label(*n, excluded, "") },
 			"label node.kubernetes.io/exclude-from-external-load-balancers= is on no other node"},
+		"a label that the user data has only as a part of another": {func(n *Peer, _ []Peer) { label(*n, "node.kubernetes.io/ordered", "y") },
+			"label node.kubernetes.io/ordered=y is on no other node"},
 		"a label of a Service": {func(n *Peer, _ []Peer) { label(*n, "example.com/balanced", "no") },
 			"label example.com/balanced=no is on no other node, and Service shop/web selects nodes by this label"},
 		"the autoscaler's taint from the disk": {func(n *Peer, _ []Peer) {

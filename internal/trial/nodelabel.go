@@ -49,8 +49,10 @@ func hasTaint(t corev1.Taint) func(Peer) bool {
 	}
 }
 
-// orders reports whether the recipe's user data has the text of a label or taint.
-func (c *comparison) orders(text string) bool { return strings.Contains(c.except.UserData, text) }
+// orders reports whether the recipe's user data has the text of a label or taint, and not as a part of a longer one.
+func (c *comparison) orders(text string) bool {
+	return regexp.MustCompile(`(^|[^\w./-])` + regexp.QuoteMeta(text) + `($|[^\w./-])`).MatchString(c.except.UserData)
+}
 
 // number begins a version or an amount. A new image may change the number.
 var number = regexp.MustCompile(`^v?[0-9]`)

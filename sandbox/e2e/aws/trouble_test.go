@@ -50,8 +50,8 @@ func TestTemplateChanges(t *testing.T) {
 // inPlace are the settings of a capture whose donor is in standby meanwhile.
 const inPlace = "donor: {method: InPlace}, outOfService: {deadline: 1m}"
 
-// TestDonorIsTerminated terminates a donor that is captured in place before the copy of its disk, like a spot interruption. The group
-// replaces the instance.
+// TestDonorIsTerminated terminates a donor that is captured in place before the copy of its disk, like a spot interruption. The group does
+// not replace an instance in standby, so the message says what a person has to do, and the test does it.
 func TestDonorIsTerminated(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, "terminated", "profile=eks")
@@ -59,7 +59,8 @@ func TestDonorIsTerminated(t *testing.T) {
 		_, err := sandbox.AWS().EC2().TerminateInstances(t.Context(), &ec2.TerminateInstancesInput{InstanceIds: []string{e.Machines[0].ID}})
 		e.Must(err)
 	})
-	e.CaptureWith(e.Donor, inPlace).ExpectExit(exitFailed)
+	e.CaptureWith(e.Donor, inPlace).ExpectExit(exitFailed, "can be one node smaller", "Raise its size by one")
+	e.updateGroup(autoscaling.UpdateAutoScalingGroupInput{DesiredCapacity: sdk.Int32(2)})
 	e.assertWhole()
 }
 

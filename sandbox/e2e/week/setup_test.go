@@ -92,10 +92,12 @@ func azureSetup() setup {
 
 func awsSetup() setup {
 	s := groupSetup(pool.AWS)
-	// On the third day the copy is taken when its donor goes, so the capture does not need the donor.
-	s.removals = map[int]moment{2: {sandboxtest.Cloud, "CreateSnapshot", ""}, 3: {sandboxtest.Cloud, createVolume, ""},
-		6: {sandboxtest.Cloud, "StartInstances", ""}}
-	s.inPlaceFrom, s.pooler = 5, &copied{copies: copies{map[types.UID]string{}}}
+	// A copy waits for real minutes, so the week has fewer days. On the second day the copy is taken when its donor goes, so the capture
+	// does not need the donor.
+	s.days, s.badDay, s.inPlaceFrom = 4, 2, 3
+	s.removals = map[int]moment{1: {sandboxtest.Cloud, "CreateSnapshot", ""}, 2: {sandboxtest.Cloud, createVolume, ""},
+		4: {sandboxtest.Cloud, "StartInstances", ""}}
+	s.pooler = &copied{copies: copies{map[types.UID]string{}}}
 	s.faults = append(faultsOfCopies(),
 		fault.Fault{Name: "no-start", Operation: "StartInstances", Status: http.StatusInternalServerError, Count: 1},
 		fault.Fault{Name: "contention", Operation: "EnterStandby", Status: http.StatusBadRequest, Code: "ResourceContention", Count: 1})
