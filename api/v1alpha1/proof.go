@@ -178,16 +178,10 @@ func (p *Proof) Tag() string {
 	return fmt.Sprintf("%s/%s/%s", p.Profile, p.ProfileVersion, p.ManifestDigest)
 }
 
-// Verified is the proof in the form that a status carries.
-func (p *Proof) Verified() *Verified {
-	v := &Verified{
-		Profile: p.Profile, ProfileVersion: p.ProfileVersion, ToolVersion: p.ToolVersion,
-		Rules: int64(p.Met), Changed: int64(p.Changed),
-		Credentials: p.Credentials, RulesDigest: p.RulesDigest, ManifestDigest: p.ManifestDigest, At: p.At,
-	}
-	if s := p.Search; s != nil {
-		v.Files, v.Bytes = s.Files, s.Bytes
-		v.Identities, v.Findings, v.Kept = int64(s.Identities), int64(s.Findings), int64(s.Kept)
-	}
-	return v
+// Verified is what was tested and searched, in the form of tags of snapshots and image versions: at most 256 characters, words as
+// name=value.
+func (p *Proof) Verified() string {
+	s := cmp.Or(p.Search, &Search{})
+	return fmt.Sprintf("rules=%d changed=%d files=%d bytes=%d identities=%d findings=%d kept=%d tool=%.64s",
+		p.Met, p.Changed, s.Files, s.Bytes, s.Identities, s.Findings, s.Kept, p.ToolVersion)
 }

@@ -381,9 +381,6 @@ type ImageStatus struct {
 	// Proof of the generalization, from the tags of the image version.
 	// +optional
 	Proof string `json:"proof,omitempty"`
-	// Verified describes the content of the proof.
-	// +optional
-	Verified *Verified `json:"verified,omitempty"`
 	// OS, Kernel, Kubelet and Runtime of the donor, from the tags of the image version.
 	// +optional
 	OS string `json:"os,omitempty"`

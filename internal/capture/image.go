@@ -205,7 +205,7 @@ func (w *pass) tags() map[string]string {
 		cloud.TagPrototype: w.p.Name,
 		cloud.TagUID:       string(w.p.UID),
 		cloud.TagProof:     w.disk.proof.Tag(),
-		cloud.TagVerified:  w.disk.proof.Verified().Tag(),
+		cloud.TagVerified:  w.disk.proof.Verified(),
 	}
 	if w.disk.proof.ContentsDigest != "" {
 		tags[cloud.TagContents] = w.disk.proof.ContentsDigest

@@ -464,9 +464,6 @@ func reportImage(w *pass) {
 		ID: w.image.version.ID, ReplicationPercent: w.image.version.Percent, Proof: tags[cloud.TagProof], ContentsDigest: tags[cloud.TagContents],
 		OS: tags[cloud.TagOS], Kernel: tags[cloud.TagKernel], Kubelet: tags[cloud.TagKubelet], Runtime: tags[cloud.TagRuntime],
 	}
-	if w.disk.proof != nil {
-		w.p.Status.Image.Verified = w.disk.proof.Verified()
-	}
 }
 
 // reportDoubt reports an answer that Kamino does not believe as progress. After two minutes, which a second look never takes, the

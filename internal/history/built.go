@@ -37,8 +37,8 @@ func CapturedAt(p *v1alpha1.Prototype) time.Time {
 		if step.Phase != v1alpha1.PhasePublishing {
 			continue
 		}
-		if i := p.Status.Image; i != nil && i.Verified != nil && i.Verified.At.Time.Before(step.StartedAt.Time) {
-			return i.Verified.At.Time
+		if proof := p.Status.Proof; proof != nil && proof.At.Time.Before(step.StartedAt.Time) {
+			return proof.At.Time
 		}
 		return step.StartedAt.Time
 	}

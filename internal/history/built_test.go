@@ -47,7 +47,7 @@ func TestPrototypeAndTagHaveEqualTime(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p := &v1alpha1.Prototype{Spec: v1alpha1.PrototypeSpec{Version: "2026.01.09"}, Status: v1alpha1.PrototypeStatus{
-				Image: &v1alpha1.ImageStatus{Verified: &v1alpha1.Verified{At: metav1.NewTime(test.proof)}},
+				Proof: &v1alpha1.Proof{At: metav1.NewTime(test.proof)},
 				Steps: []v1alpha1.Step{{Phase: v1alpha1.PhaseDraining}, {Phase: v1alpha1.PhasePublishing, StartedAt: metav1.NewMicroTime(test.now)},
 					{Phase: v1alpha1.PhasePromoting}},
 			}}

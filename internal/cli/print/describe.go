@@ -204,25 +204,19 @@ func steps(p *v1alpha1.Prototype, now time.Time) [][2]string {
 	return rows
 }
 
-// verified is the meaning of the proof: for the image version if it exists, else for the disk.
-func verified(p *v1alpha1.Prototype, proof *v1alpha1.Proof) [][2]string {
-	var v *v1alpha1.Verified
-	switch {
-	case p.Status.Image != nil && p.Status.Image.Verified != nil:
-		v = p.Status.Image.Verified
-	case proof != nil:
-		v = proof.Verified()
-	default:
+// verified is the meaning of the proof.
+func verified(p *v1alpha1.Prototype, v *v1alpha1.Proof) [][2]string {
+	if v == nil {
 		return nil
 	}
 	rows := [][2]string{
 		{"Profile", fmt.Sprintf("%s, version %s", v.Profile, v.ProfileVersion)},
-		{"Rules", fmt.Sprintf("%d tested and passed, %d made changes", v.Rules, v.Changed)},
+		{"Rules", fmt.Sprintf("%d tested and passed, %d made changes", v.Met, v.Changed)},
 	}
-	if v.Files > 0 {
+	if s := v.Search; s != nil {
 		rows = append(rows,
-			[2]string{"Searched", fmt.Sprintf("%d files (%d MiB) for keys, tokens and %d identities of the donor", v.Files, v.Bytes>>20, v.Identities)},
-			[2]string{"Found", fmt.Sprintf("%d forbidden, %d allowed with a reason", v.Findings, v.Kept)})
+			[2]string{"Searched", fmt.Sprintf("%d files (%d MiB) for keys, tokens and %d identities of the donor", s.Files, s.Bytes>>20, s.Identities)},
+			[2]string{"Found", fmt.Sprintf("%d forbidden, %d allowed with a reason", s.Findings, s.Kept)})
 	}
 	for i := range v.Credentials {
 		rows = append(rows, [2]string{"Credential", v.Credentials[i].String()})

@@ -208,17 +208,17 @@ func TestCustomRules(t *testing.T) {
 
 	names := prototypesOf(t, d.set)
 	got := describe(t, names[len(names)-1])
-	v := got.Prototype.Status.Image.Verified
+	v := got.Proof
 	sum := sha256.Sum256([]byte(ours))
 	if v == nil || v.RulesDigest != "sha256:"+hex.EncodeToString(sum[:]) || !strings.HasPrefix(v.ProfileVersion, "1+ours1-") {
 		t.Fatalf("verified is %+v", v)
 	}
-	if v.Rules == 0 || v.Changed == 0 || v.Files == 0 || v.Identities == 0 || v.Findings != 0 {
+	if v.Met == 0 || v.Changed == 0 || v.Search == nil || v.Search.Files == 0 || v.Search.Identities == 0 || v.Search.Findings != 0 {
 		t.Errorf("verified is %+v", v)
 	}
 	status := sandbox.Must(t, "kamino", "status", d.set, "-o", "json")
-	if !strings.Contains(status, `"verified": "`+v.Tag()+`"`) {
-		t.Errorf("the version's tags do not say %q:\n%s", v.Tag(), status)
+	if !strings.Contains(status, `"verified": "`+v.Verified()+`"`) {
+		t.Errorf("the version's tags do not say %q:\n%s", v.Verified(), status)
 	}
 	page := sandbox.Must(t, "kamino", "describe", names[len(names)-1])
 	if !strings.Contains(page, "ConfigMap acme-rules, "+v.RulesDigest) || !strings.Contains(page, "0 forbidden") {
@@ -228,7 +228,7 @@ func TestCustomRules(t *testing.T) {
 }
 
 // checkImage reads the disk of a node of the version.
-func (d donor) checkImage(t *testing.T, v *v1alpha1.Verified) {
+func (d donor) checkImage(t *testing.T, v *v1alpha1.Proof) {
 	t.Helper()
 	sandbox.Must(t, "kamino-sandbox", "scale", "ruled", "3", "--wait")
 	machines := sandbox.MachinesOf(t, "ruled")
