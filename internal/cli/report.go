@@ -40,7 +40,8 @@ savings are lower limits. "At least" and "at most" mark limits.`,
 	o.Clouds.BindTimeout(cmd.Flags())
 	cmd.Flags().StringVar(&since, "since", "30d", "length of the report in days (30d) or as a duration (36h)")
 	cmd.Flags().Float64Var(&price, "price-gb-month", -1, "price of stored images per GiB and month; the storage is then also shown as a price")
-	cmd.Flags().Float64Var(&rates.pull, "pull-rate", 0, "MiB/s at which a node pulls and unpacks images; with --volume-rate, the report also says what the cache saves")
+	cmd.Flags().Float64Var(&rates.pull, "pull-rate", 0,
+		"MiB/s at which a node pulls and unpacks images; with --volume-rate, the report also shows the gain of the cache")
 	cmd.Flags().Float64Var(&rates.volume, "volume-rate", 0, "MiB/s at which a new volume fetches its blocks from the snapshot")
 	cmd.MarkFlagsRequiredTogether("pull-rate", "volume-rate")
 	var length time.Duration

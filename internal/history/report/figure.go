@@ -147,7 +147,8 @@ func (f Facts) cacheGain() Figure {
 		}
 		pull, read := size/f.PullRate, size/f.VolumeRate
 		figure.Value = known(pull - read)
-		figure.Source = fmt.Sprintf("%.1f GiB of images in version %s: %.0f s to pull at %g MiB/s, %.0f s to read at %g MiB/s", size/1024, v.Version, pull, f.PullRate, read, f.VolumeRate)
+		figure.Source = fmt.Sprintf("%.1f GiB of images in version %s: %.0f s to pull at %g MiB/s, %.0f s to read at %g MiB/s",
+			size/1024, v.Version, pull, f.PullRate, read, f.VolumeRate)
 		break
 	}
 	return figure
