@@ -135,7 +135,12 @@ func fipsFault(t *tree.Tree, p string) string {
 		return fmt.Sprintf("boots with fips=1, and the checksum of its kernel, /boot/.vmlinuz-%s.hmac, does not exist. "+
 			"Install the package of the kernel again", boot.release)
 	}
-	named, own := fipsBoot.FindStringSubmatch(boot.options), ""
+	return bootFault(t, boot.options)
+}
+
+// bootFault returns why the integrity test does not find /boot by the parameters of the kernel.
+func bootFault(t *tree.Tree, options string) string {
+	named, own := fipsBoot.FindStringSubmatch(options), ""
 	for _, dev := range devices("etc/fstab", []byte(text(t, "etc/fstab"))) {
 		switch {
 		case dev.point == "/" && own == "":

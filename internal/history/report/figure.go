@@ -134,7 +134,7 @@ func (f Facts) bytesAvoided() Figure {
 
 // cacheGain compares the pull of all images of the newest known version with the read of their blocks from a new volume. Kubelets report
 // packed sizes, and a volume has the larger files.
-func (f Facts) cacheGain() Figure {
+func cacheGain(f Facts) Figure {
 	figure := Figure{Name: "cache-gain", Title: "reading all cached images instead of pulling them, for each node, at most", Unit: "seconds", Kind: Saved,
 		Source: "unknown: no version has a list of contents with images whose sizes the kubelets report"}
 	for _, v := range f.Versions {

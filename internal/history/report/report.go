@@ -158,7 +158,7 @@ func Of(f Facts) Report {
 		r.Figures = append(r.Figures, f.price())
 	}
 	if f.PullRate > 0 && f.VolumeRate > 0 {
-		r.Figures = append(r.Figures, f.cacheGain())
+		r.Figures = append(r.Figures, cacheGain(f))
 	}
 	return r
 }

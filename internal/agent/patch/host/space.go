@@ -29,14 +29,14 @@ func (n *Node) room(needs ...need) *patch.Failure {
 		}
 		if free := int64(min(room.Bytes, 1<<62)); free < need.bytes { //nolint:gosec // bounded above
 			return &patch.Failure{Reason: patch.NoSpace, Message: fmt.Sprintf("/%s has %d MiB free, and the patches need %d MiB; nothing was installed%s",
-				need.dir, free>>20, (need.bytes>>20)+1, n.unusedKernels())}
+				need.dir, free>>20, (need.bytes>>20)+1, unusedKernels(n))}
 		}
 	}
 	return nil
 }
 
 // unusedKernels names the kernels that are neither the newest nor the running one; empty without any.
-func (n *Node) unusedKernels() string {
+func unusedKernels(n *Node) string {
 	names, err := n.list("boot")
 	running, _ := n.readFile(kernelPath)
 	newest := patch.NewestKernel(names)
