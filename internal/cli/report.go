@@ -20,6 +20,7 @@ func newReportCommand(f *Factory, o *Options) *cobra.Command {
 		format output.Format
 		since  string
 		price  float64
+		rates  struct{ pull, volume float64 }
 	)
 	cmd := &cobra.Command{
 		Use:   "report [POOL]",
@@ -31,6 +32,7 @@ The command calculates from the present nodes, versions and Prototypes. Removed 
 savings are lower limits. "At least" and "at most" mark limits.`,
 		Example: `  kamino report pool1
   kamino report --since 7d --price-gb-month 0.05 -o csv > report.csv
+  kamino report pool1 --pull-rate 200 --volume-rate 100 -o wide
   kamino report -o html > report.html`,
 		Args: cobra.MaximumNArgs(1), ValidArgsFunction: completePools(f, o),
 	}
@@ -38,10 +40,17 @@ savings are lower limits. "At least" and "at most" mark limits.`,
 	o.Clouds.BindTimeout(cmd.Flags())
 	cmd.Flags().StringVar(&since, "since", "30d", "length of the report in days (30d) or as a duration (36h)")
 	cmd.Flags().Float64Var(&price, "price-gb-month", -1, "price of stored images per GiB and month; the storage is then also shown as a price")
+	cmd.Flags().Float64Var(&rates.pull, "pull-rate", 0,
+		"MiB/s at which a node pulls and unpacks images; with --volume-rate, the report also shows the gain of the cache")
+	cmd.Flags().Float64Var(&rates.volume, "volume-rate", 0, "MiB/s at which a new volume fetches its blocks from the snapshot")
+	cmd.MarkFlagsRequiredTogether("pull-rate", "volume-rate")
 	var length time.Duration
 	output.Before(cmd, func() (err error) {
 		if length, err = wording.ParseDays(since); err != nil {
 			return usagef("--since: %w", err)
+		}
+		if min(rates.pull, rates.volume) < 0 || cmd.Flags().Changed("pull-rate") && min(rates.pull, rates.volume) == 0 {
+			return usagef("--pull-rate and --volume-rate must be more than 0")
 		}
 		return nil
 	})
@@ -60,7 +69,7 @@ savings are lower limits. "At least" and "at most" mark limits.`,
 		cloud.EachPool(ctx, s.provider, ids, func(ctx context.Context, i int) {
 			var facts report.Facts
 			facts, troubles[i] = finder.ReportFacts(ctx, pools[i], now.Add(-length))
-			facts.PricePerGBMonth = price
+			facts.PricePerGBMonth, facts.PullRate, facts.VolumeRate = price, rates.pull, rates.volume
 			all[i] = report.Of(facts)
 		})
 		if err := cmp.Or(troubles...); err != nil {

@@ -153,7 +153,9 @@ func TestFIPS(t *testing.T) {
 		"no checksum, dracut":          {files{"boot/grub/grub.cfg": withFIPS("fips=1"), "usr/lib/dracut/modules.d/01fips/fips.sh": "x"}, "/boot/.vmlinuz-6.9.hmac, does not exist"},
 		"a boot file system":           {files{"boot/grub/grub.cfg": withFIPS("fips=1"), sum: "x", "etc/fstab": "UUID=aaaa / ext4 defaults 0 1\nUUID=bbbb /boot ext4 defaults 0 2\n"}, "Add boot=UUID=bbbb to the kernel command line"},
 		"a named boot file system":     {files{"boot/grub/grub.cfg": withFIPS("fips=1 boot=UUID=bbbb"), sum: "x", "etc/fstab": "UUID=aaaa / ext4 defaults 0 1\nUUID=bbbb /boot ext4 defaults 0 2\n"}, ""},
-		"the EFI partition":            {files{"boot/grub/grub.cfg": withFIPS("fips=1 boot=UUID=EFEF-0001"), sum: "x", "etc/fstab": "UUID=bbbb /boot ext4 defaults 0 2\nUUID=EFEF-0001 /boot/efi vfat umask=0077 0 1\n"}, "boot=UUID=EFEF-0001, and /boot is UUID=bbbb"},
+		"the EFI partition":            {files{"boot/grub/grub.cfg": withFIPS("fips=1 boot=UUID=EFEF-0001"), sum: "x", "etc/fstab": "UUID=bbbb /boot ext4 defaults 0 2\nUUID=EFEF-0001 /boot/efi vfat umask=0077 0 1\n"}, "boot=UUID=EFEF-0001, and /boot is on UUID=bbbb"},
+		"the EFI partition, one root":  {files{"boot/grub/grub.cfg": withFIPS("fips=1 boot=UUID=EFEF-0001"), sum: "x", "etc/fstab": "UUID=aaaa / ext4 defaults 0 1\nUUID=EFEF-0001 /boot/efi vfat umask=0077 0 1\n"}, "boot=UUID=EFEF-0001, and /boot is on UUID=aaaa"},
+		"the root":                     {files{"boot/grub/grub.cfg": withFIPS("fips=1 boot=UUID=aaaa"), sum: "x", "etc/fstab": "UUID=aaaa / ext4 defaults 0 1\n"}, ""},
 		"shared options, as in RHEL 8": {files{"boot/grub/grub.cfg": "blscfg\n", "boot/grub2/grubenv": "kernelopts=root=UUID=aaaa ro fips=1\n", "boot/.vmlinuz-6.1.hmac": "x", "boot/loader/entries/a-6.9.conf": "title A\nlinux /vmlinuz-6.9\ninitrd /initrd.img-6.9\noptions $kernelopts\n"}, "/boot/.vmlinuz-6.9.hmac"},
 	} {
 		t.Run(name, func(t *testing.T) { testRefused(t, "fips-of-kernel", nil, test.want, kernels, test.files) })

@@ -135,17 +135,25 @@ func fipsFault(t *tree.Tree, p string) string {
 		return fmt.Sprintf("boots with fips=1, and the checksum of its kernel, /boot/.vmlinuz-%s.hmac, does not exist. "+
 			"Install the package of the kernel again", boot.release)
 	}
-	named := fipsBoot.FindStringSubmatch(boot.options)
+	return bootFault(t, boot.options)
+}
+
+// bootFault returns why the integrity test does not find /boot by the parameters of the kernel.
+func bootFault(t *tree.Tree, options string) string {
+	named, own := fipsBoot.FindStringSubmatch(options), ""
 	for _, dev := range devices("etc/fstab", []byte(text(t, "etc/fstab"))) {
 		switch {
-		case dev.point != "/boot":
-		case named == nil:
+		case dev.point == "/" && own == "":
+			own = dev.spec // A directory of the root has no boot=.
+		case dev.point == "/boot" && named == nil:
 			return fmt.Sprintf("boots with fips=1 and without boot=, and /boot is a file system of its own. "+
 				"Add boot=%s to the kernel command line: grubby --update-kernel=ALL --args=boot=%[1]s", dev.spec)
-		case strings.HasPrefix(named[1], "UUID=") && strings.HasPrefix(dev.spec, "UUID=") && !strings.EqualFold(named[1], dev.spec):
-			return fmt.Sprintf("boots with fips=1 and boot=%s, and /boot is %s. Set the right one: grubby --update-kernel=ALL --args=boot=%[2]s",
-				named[1], dev.spec)
+		case dev.point == "/boot":
+			own = dev.spec
 		}
+	}
+	if named != nil && strings.HasPrefix(named[1], "UUID=") && strings.HasPrefix(own, "UUID=") && !strings.EqualFold(named[1], own) {
+		return fmt.Sprintf("boots with fips=1 and boot=%s, and /boot is on %s. Set the right one: grubby --update-kernel=ALL --args=boot=%[2]s", named[1], own)
 	}
 	return ""
 }

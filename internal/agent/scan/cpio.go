@@ -9,6 +9,24 @@ import (
 	"strconv"
 )
 
+// ofPackages passes the hits in a file on. In uncompressed cpio archives, hits in files of packages are none, as in compressed ones.
+func (d *decoder) ofPackages(head []byte, file io.ReaderAt, size int64, found func(secretHit)) func(secretHit) {
+	if packed(head) != "cpio" {
+		return found
+	}
+	return func(h secretHit) {
+		copied := false
+		walkCPIO(file, size, func(_ string, at, length int64) {
+			if h.kind != Identity && at <= h.offset && h.offset < at+length && length < maxPacked {
+				copied = d.packages.isCopy(io.NewSectionReader(file, at, length))
+			}
+		})
+		if !copied {
+			found(h)
+		}
+	}
+}
+
 // afterCPIO searches the compressed archive after uncompressed cpio archives, as in an initramfs with microcode. The
 // uncompressed archives are searched as plain content.
 func (d *decoder) afterCPIO(file io.ReaderAt, size int64, s *streamSearch) {

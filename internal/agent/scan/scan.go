@@ -374,6 +374,9 @@ func (w *treeWalk) content(f body, place placeOf, broughtBy string, isUnknown bo
 		return windows(io.NewSectionReader(f, offset, length), offset, w.buffer, func(v *window) error {
 			if first {
 				first = false
+				if v.offset == 0 {
+					found = d.ofPackages(v.data, f.reader(), size, found)
+				}
 				secrets = everything().sweep(name, named && isText(v.data), found)
 				secrets.spared = func() bool { return generated(name) }
 				secrets.decoder = d

@@ -125,21 +125,23 @@ func TestPackagesInAnInitramfs(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		var packed bytes.Buffer
-		w := gzip.NewWriter(&packed)
-		if _, err := w.Write(slices.Concat(cpio(test.path, test.content), cpio("etc/hostname", "node\n"))); err != nil {
+		plain, w := slices.Concat(cpio(test.path, test.content), cpio("etc/hostname", "node\n")), gzip.NewWriter(&packed)
+		if _, err := w.Write(plain); err != nil {
 			t.Fatal(err)
 		}
 		if err := errors.Join(w.Close(), os.Symlink("usr/lib", filepath.Join(dir, "lib"))); err != nil {
 			t.Fatal(err)
 		}
-		writeFile(t, dir, "boot/initrd.img", packed.String())
 		writeFile(t, dir, "var/lib/dpkg/info/libgcrypt20.md5sums", fmt.Sprintf("%x  usr/lib/libgcrypt.so.20\n", md5.Sum([]byte(library)))) //nolint:gosec // As above.
-		report, err := Tree(t.Context(), dir, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if report.Count != test.want {
-			t.Errorf("%s: %+v, want %d", name, report.Findings, test.want)
+		for how, content := range map[string]string{"packed": packed.String(), "plain": string(plain)} {
+			writeFile(t, dir, "boot/initrd.img", content)
+			report, err := Tree(t.Context(), dir, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if report.Count != test.want {
+				t.Errorf("%s, %s: %+v, want %d", name, how, report.Findings, test.want)
+			}
 		}
 	}
 }

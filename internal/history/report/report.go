@@ -28,6 +28,8 @@ type Facts struct {
 	ImageBytes map[string]int64
 	// PricePerGBMonth of a stored version, in any currency; negative if unknown.
 	PricePerGBMonth float64
+	// PullRate and VolumeRate in MiB/s are of a pull with its unpacking, and of the first read of a new volume; zero if unknown.
+	PullRate, VolumeRate float64
 }
 
 // NodeFacts is an instance of the pool.
@@ -154,6 +156,9 @@ func Of(f Facts) Report {
 	}
 	if f.PricePerGBMonth >= 0 {
 		r.Figures = append(r.Figures, f.price())
+	}
+	if f.PullRate > 0 && f.VolumeRate > 0 {
+		r.Figures = append(r.Figures, cacheGain(f))
 	}
 	return r
 }

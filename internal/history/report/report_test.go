@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -186,6 +187,22 @@ func TestPullsAvoided(t *testing.T) {
 	expect(t, f, "pulls-avoided", "unknown", "no version has a list")
 	expect(t, f, "bytes-avoided", "unknown", "no version has a list")
 	expect(t, f, "package-downloads-avoided", "unknown", "neither dpkg nor rpm")
+}
+
+// TestCacheGain: the cache saves time where a pull is slower than the first read of a volume, and costs time elsewhere.
+func TestCacheGain(t *testing.T) {
+	f := facts()
+	f.Versions[0].Images, f.Versions[1].Images = []string{"old"}, []string{"model", "pause"}
+	f.ImageBytes = map[string]int64{"model": 30 << 30, "old": 1 << 40}
+	if slices.ContainsFunc(Of(f).Figures, func(figure Figure) bool { return figure.Name == "cache-gain" }) {
+		t.Error("there is a figure without rates")
+	}
+	f.PullRate, f.VolumeRate = 200, 300
+	expect(t, f, "cache-gain", "51.2", "30.0 GiB of images in version 2026.03.21: 154 s to pull at 200 MiB/s, 102 s to read at 300 MiB/s")
+	f.VolumeRate = 100
+	expect(t, f, "cache-gain", "-153.6", "307 s to read at 100 MiB/s")
+	f.ImageBytes = nil
+	expect(t, f, "cache-gain", "unknown", "whose sizes the kubelets report")
 }
 
 func TestExposure(t *testing.T) {

@@ -3,6 +3,7 @@
 package real
 
 import (
+	"cmp"
 	"crypto/rand"
 	"fmt"
 	"net"
@@ -115,11 +116,11 @@ func TestBootChain(t *testing.T) {
 func (l *lab) vmClones(t *testing.T, image, recipe string) (ids [2]identity) {
 	t.Helper()
 	var on [2]*machine
-	for i, h := range []hardware{{}, {uefi: true, nvme: true}} {
+	for i, h := range []hardware{{}, {uefi: true, disk: onNVMe}} {
 		clone := fmt.Sprintf("clone%d", i+1)
 		copied := copyDisk(t, image, l.imageOf(clone))
 		ids[i].Seed = seedOf(t, copied)
-		if h.nvme {
+		if h.disk == onNVMe {
 			run(t, "truncate", "-s", "4G", copied)
 		}
 		on[i] = l.startVM(t, clone, copied, recipe, h)
@@ -144,8 +145,18 @@ func (l *lab) vmClones(t *testing.T, image, recipe string) (ids [2]identity) {
 
 // hardware of a virtual machine. The zero value is BIOS, with a disk on virtio.
 type hardware struct {
-	uefi, nvme bool
+	uefi bool
+	disk diskDriver
 }
+
+// diskDriver is Linux's driver for the disk of a machine.
+type diskDriver string
+
+const (
+	onVirtio diskDriver = "virtio_blk"
+	onNVMe   diskDriver = "nvme"
+	onSCSI   diskDriver = "virtio_scsi"
+)
 
 // newVMLab has a lab whose media are also served over HTTP, as a cloud serves the values for its machines.
 func newVMLab(t *testing.T) *lab {
@@ -207,11 +218,11 @@ func (h hardware) options(t *testing.T, image string) []string {
 		"-accel", "tcg", "-machine", "q35", "-m", "1024", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-serial", "stdio",
 		"-uuid", string(uuid.NewUUID()), "-device", "virtio-rng-pci", "-drive", "file=" + image + ",format=raw,if=none,id=disk,cache=unsafe,discard=unmap",
 	}
-	if h.nvme {
-		options = append(options, "-device", "nvme,drive=disk,serial="+rand.Text()[:13])
-	} else {
-		options = append(options, "-device", "virtio-blk-pci,drive=disk,serial="+rand.Text()[:13])
+	device := map[diskDriver]string{onNVMe: "nvme", onSCSI: "scsi-hd"}[h.disk]
+	if h.disk == onSCSI {
+		options = append(options, "-device", "virtio-scsi-pci")
 	}
+	options = append(options, "-device", cmp.Or(device, "virtio-blk-pci")+",drive=disk,serial="+rand.Text()[:13])
 	if h.uefi {
 		run(t, "cp", ovmf[1], image+".vars")
 		options = append(options, "-drive", "if=pflash,format=raw,readonly=on,file="+ovmf[0], "-drive", "if=pflash,format=raw,file="+image+".vars")

@@ -60,7 +60,8 @@ func bootDisk(t *testing.T, image, fileSystem string, install func(root string))
 		return strings.TrimSpace(run(t, "blkid", "-p", "-s", "UUID", "-o", "value", device))
 	}
 	write(t, filepath.Join(root, "etc/fstab"), fmt.Sprintf("UUID=%s / %s defaults 0 1\nUUID=%s /boot/efi vfat umask=0077 0 1\n", id(loop+"p1"), fileSystem, id(loop+"p3")), 0o644)
-	// A busy host delays the timer that the kernel checks.
+	// On a busy host devices come late, and so does the timer that the kernel checks.
+	write(t, filepath.Join(root, "etc/systemd/system.conf.d/busy.conf"), "[Manager]\nDefaultDeviceTimeoutSec=9min\n", 0o644)
 	write(t, filepath.Join(root, "etc/default/grub"), "GRUB_TIMEOUT=0\nGRUB_CMDLINE_LINUX=\"console=ttyS0,115200 no_timer_check\"\nGRUB_TERMINAL=console\n", 0o644)
 	inRoot(t, root, func() {
 		run(t, "chroot", root, "grub-install", "--target=i386-pc", "--no-floppy", loop)
@@ -85,7 +86,7 @@ const donorName = "ip-10-0-3-17"
 // donor's name or ID.
 const (
 	begun   = `Welcome to [^\n]*\(bookworm\)\S*!(?s:.*?)(?:Hostname set to <[^>]*>|Reached target)`
-	trouble = `\(initramfs\)|Kernel panic|[Ee]mergency [Mm]ode|Dependency failed for [^\n]*(?:local-fs|swap)\.target|Gave up waiting for suspend|Hostname set to <` + donorName + `>|systemd\.machine_id=\w`
+	trouble = `\(initramfs\)|Kernel panic|FIPS integrity test failed|[Ee]mergency [Mm]ode|Dependency failed for [^\n]*(?:local-fs|swap)\.target|Gave up waiting for suspend|Hostname set to <` + donorName + `>|systemd\.machine_id=\w`
 )
 
 // brokenDisk is a disk that was broken as real disks are. A copy that was cleaned without Kamino has its fate; Kamino refuses the disk
@@ -106,17 +107,29 @@ const (
 	missing = "11111111-2222-4333-8444-555555555555"
 )
 
-var onNVMe = hardware{nvme: true}
+// fips boots with the integrity test of dracut. Debian has no sha512hmac, so openssl computes what that of other systems does.
+const fips = `cat >/usr/bin/sha512hmac <<"END"
+#!/bin/sh
+[ "$1" != -c ] || { shift; read -r sum file <"$1"; set -- "$file"; }
+is=$(openssl dgst -sha512 -hmac orboDeJITITejsirpADONivirpUkvarP "$1"); is=${is##* }
+[ -z "$sum" ] || { [ "$sum" = "$is" ]; exit; }
+echo "$is  $1"
+END
+	chmod 755 /usr/bin/sha512hmac; dracut --quiet --force --no-hostonly --add fips --install openssl /boot/initrd.img-$version $version
+	sed -i "s,root=UUID,fips=1 root=UUID," /boot/grub/grub.cfg; cd /boot; name=vmlinuz-$version
+	`
 
 // brokenDisks by name. A script runs in the root directory, and knows the version of the kernel.
 var brokenDisks = map[string]brokenDisk{
 	"BIOS":                {target: "local-fs"},
-	"XFS, UEFI, NVMe":     {xfs: true, hardware: hardware{uefi: true, nvme: true}},
-	"root by its label":   {script: `sed -i "s,root=UUID=[^ ]*,root=LABEL=root," /boot/grub/grub.cfg`, hardware: onNVMe},
-	"root's name, fstab":  {script: `sed -i "s,^UUID=[^ ]* / ,/dev/vda1 / ," /etc/fstab`, hardware: onNVMe, target: "local-fs"},
-	"root's name, kernel": {script: `sed -i "s,root=UUID=[^ ]*,root=/dev/vda1," /boot/grub/grub.cfg`, hardware: onNVMe, control: `\(initramfs\)`, remedy: "Name it by the UUID="},
+	"XFS, UEFI, NVMe":     {xfs: true, hardware: hardware{uefi: true, disk: onNVMe}},
+	"root by its label":   {script: `sed -i "s,root=UUID=[^ ]*,root=LABEL=root," /boot/grub/grub.cfg`, hardware: hardware{disk: onNVMe}},
+	"root's name, fstab":  {script: `sed -i "s,^UUID=[^ ]* / ,/dev/vda1 / ," /etc/fstab`, hardware: hardware{disk: onNVMe}, target: "local-fs"},
+	"root's name, kernel": {script: `sed -i "s,root=UUID=[^ ]*,root=/dev/vda1," /boot/grub/grub.cfg`, hardware: hardware{disk: onNVMe}, control: `\(initramfs\)`, remedy: "Name it by the UUID="},
+	"root's name, NVMe":   {script: `sed -i "s,root=UUID=[^ ]*,root=/dev/nvme0n1p1," /boot/grub/grub.cfg`, hardware: hardware{disk: onSCSI}, control: `\(initramfs\)`, remedy: "Name it by the UUID="},
+	"root's name, SCSI":   {script: `sed -i "s,root=UUID=[^ ]*,root=/dev/sda1," /boot/grub/grub.cfg`, control: `\(initramfs\)`, remedy: "Name it by the UUID="},
 	"root's serial":       {script: `sed -i "s,root=UUID=[^ ]*,root=/dev/disk/by-id/virtio-0123456789-part1," /boot/grub/grub.cfg`, control: `\(initramfs\)`, remedy: "Use UUID= or LABEL="},
-	"EFI's name":          {script: `sed -i "s,^UUID=[^ ]* /boot/efi .*,/dev/vda3 /boot/efi vfat x-systemd.device-timeout=5," /etc/fstab`, hardware: onNVMe, control: lost, remedy: "Name it by the UUID=", target: "local-fs"},
+	"EFI's name":          {script: `sed -i "s,^UUID=[^ ]* /boot/efi .*,/dev/vda3 /boot/efi vfat x-systemd.device-timeout=5," /etc/fstab`, hardware: hardware{disk: onNVMe}, control: lost, remedy: "Name it by the UUID=", target: "local-fs"},
 	"data disk":           {script: `echo "UUID=` + missing + ` /data ext4 x-systemd.device-timeout=5" >>/etc/fstab`, control: lost, remedy: "Add nofail", target: "local-fs"},
 	"data disk of a unit": {
 		script: `printf "[Unit]\nBefore=local-fs.target\n[Mount]\nWhat=/dev/disk/by-uuid/` + missing + `\nWhere=/data\n[Install]\nRequiredBy=local-fs.target\n" >/etc/systemd/system/data.mount
@@ -124,17 +137,21 @@ var brokenDisks = map[string]brokenDisk{
 			mkdir "$d"; printf "[Unit]\nJobRunningTimeoutSec=5\n" >"$d/5.conf"`,
 		control: lost, remedy: "Add nofail", target: "local-fs",
 	},
-	"swap disk":     {script: `echo "UUID=` + missing + ` none swap sw,x-systemd.device-timeout=5" >>/etc/fstab`, control: lost, target: "swap"},
-	"resume=":       {script: `sed -i "s,root=UUID,resume=UUID=` + missing + ` root=UUID," /boot/grub/grub.cfg`, control: "Gave up", remedy: "Remove the parameter"},
-	"RESUME=":       {script: `echo RESUME=UUID=` + missing + ` >/etc/initramfs-tools/conf.d/resume; update-initramfs -u`, control: "Gave up", remedy: "RESUME=none"},
-	"modules, NVMe": {script: `sed -i s/^MODULES=.*/MODULES=list/ /etc/initramfs-tools/initramfs.conf; printf "nvme\next4\n" >/etc/initramfs-tools/modules; update-initramfs -u`, control: `\(initramfs\)`, remedy: "set MODULES=most"},
+	"swap disk": {script: `echo "UUID=` + missing + ` none swap sw,x-systemd.device-timeout=5" >>/etc/fstab`, control: lost, target: "swap"},
+	"resume=":   {script: `sed -i "s,root=UUID,resume=UUID=` + missing + ` root=UUID," /boot/grub/grub.cfg`, control: "Gave up", remedy: "Remove the parameter"},
+	"RESUME=":   {script: `echo RESUME=UUID=` + missing + ` >/etc/initramfs-tools/conf.d/resume; update-initramfs -u`, control: "Gave up", remedy: "RESUME=none"},
 	"dracut, host-only": {
 		script:  `dracut --quiet --force --hostonly --add-drivers "virtio_pci virtio_blk ext4" /boot/initrd.img-$version $version`,
 		control: donorName, remedy: "/boot/initrd.img",
 	},
-	"dracut, generic":    {script: `dracut --quiet --force --no-hostonly /boot/initrd.img-$version $version`, hardware: onNVMe},
 	"machine ID, kernel": {script: `sed -i "s,root=UUID,systemd.machine_id=$(cat /etc/machine-id) root=UUID," /boot/grub/grub.cfg`, control: "machine_id", remedy: "Remove systemd.machine_id="},
 	"host name, kernel":  {script: `sed -i "s,root=UUID,systemd.hostname=$(cat /etc/hostname) root=UUID," /boot/grub/grub.cfg`, control: donorName, remedy: "update-grub"},
+	"FIPS":               {script: fips + `sha512hmac $name >.$name.hmac`, hardware: hardware{disk: onNVMe}},
+	"FIPS, no checksum":  {script: fips, control: "FIPS integrity test failed", remedy: "Install the package of the kernel again"},
+	"FIPS, EFI's checksum": {
+		script:  fips + `sha512hmac $name >.$name.hmac; efi=$(sed -n "s,^\(UUID=[^ ]*\) /boot/efi .*,\1,p" /etc/fstab); sed -i "s,fips=1,fips=1 boot=$efi," grub/grub.cfg`,
+		control: "FIPS integrity test failed", remedy: "--args=boot=UUID=",
+	},
 	"kernel without its initramfs": {
 		script:  `cp /boot/vmlinuz-$version /boot/vmlinuz-9.9.9-cloud-amd64; sed -i "s,vmlinuz-$version,vmlinuz-9.9.9-cloud-amd64,; /^\sinitrd/d" /boot/grub/grub.cfg`,
 		control: "Kernel panic", remedy: "update-initramfs",

@@ -46,7 +46,7 @@ func TestCopyRounds(t *testing.T) {
 	l.publish(t, "1.0")
 	images := l.addSite(t)
 	var machines []identity
-	for kind, h := range map[string]hardware{"ext4": {}, "xfs": {uefi: true, nvme: true}} {
+	for kind, h := range map[string]hardware{"ext4": {}, "xfs": {uefi: true, disk: onNVMe}} {
 		t.Run(kind, func(t *testing.T) {
 			d := l.copyDonor(t, filepath.Join(pool, kind+".img"), kind, images)
 			t.Run("controls", d.testControls)

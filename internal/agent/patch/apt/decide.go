@@ -116,8 +116,9 @@ type Need struct {
 const kernelImage = "linux-image-"
 
 // SpaceFor computes the need. dpkg unpacks a new version beside the old one, so that the largest package is needed twice.
-// initramfs is the size of the largest initramfs on the disk: no package states the size of the next one.
-func SpaceFor(t Transaction, sizes []Size, packages []Package, initramfs int64) Need {
+// initramfs is the size of the largest initramfs on the disk: no package states the size of the next one. modules is what DKMS writes
+// for a new kernel.
+func SpaceFor(t Transaction, sizes []Size, packages []Package, initramfs, modules int64) Need {
 	var n Need
 	largest := int64(0)
 	for _, s := range sizes {
@@ -135,6 +136,7 @@ func SpaceFor(t Transaction, sizes []Size, packages []Package, initramfs int64) 
 	n.Download, n.Root = n.Archives, n.Root+largest
 	for _, p := range t.Install {
 		if p.From == "" && strings.HasPrefix(p.Name, kernelImage) {
+			n.Root += modules
 			n.Boot += 2 * initramfs // update-initramfs writes a new file beside an old one
 		}
 	}

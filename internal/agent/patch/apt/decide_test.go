@@ -135,13 +135,13 @@ func TestSpaceFor(t *testing.T) {
 	was := installed("openssl", "1")
 	was.KiB = 2000
 	sizes := []Size{{Name: "openssl", Version: "2", Download: 1000, Installed: 2300}, {Name: "linux-image-6.1.0-40-amd64", Download: 5000, Installed: 400_000}}
-	got := SpaceFor(Transaction{Install: []patch.Change{openssl, kernel}}, sizes, []Package{was}, 30<<20)
-	want := Need{Archives: 6000, Download: 6000, Root: (300 + 400_000 + 400_000) << 10, Boot: 60 << 20}
+	got := SpaceFor(Transaction{Install: []patch.Change{openssl, kernel}}, sizes, []Package{was}, 30<<20, 7<<20)
+	want := Need{Archives: 6000, Download: 6000, Root: (300+400_000+400_000)<<10 + 7<<20, Boot: 60 << 20}
 	if got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	// A smaller version does not pay for others.
-	shrunk := SpaceFor(Transaction{Install: []patch.Change{openssl}}, []Size{{Name: "openssl", Installed: 100}}, []Package{was}, 30<<20)
+	shrunk := SpaceFor(Transaction{Install: []patch.Change{openssl}}, []Size{{Name: "openssl", Installed: 100}}, []Package{was}, 30<<20, 7<<20)
 	if want := (Need{Root: 100 << 10}); shrunk != want {
 		t.Errorf("%+v, want %+v", shrunk, want)
 	}

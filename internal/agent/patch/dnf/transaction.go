@@ -86,6 +86,13 @@ func ParsePlan(output string) Plan {
 	return p
 }
 
+// HasKernel reports whether dnf would install a kernel. Amazon Linux has the version in the name: kernel6.12.
+func (p *Plan) HasKernel() bool {
+	return slices.ContainsFunc(p.Install, func(c patch.Change) bool { return kernelPackage.MatchString(c.Name) })
+}
+
+var kernelPackage = regexp.MustCompile(`^kernel(?:-(?:core|uek-core|rt-core|64k-core))?[0-9.]*$`)
+
 func header(line string) section {
 	if !strings.HasSuffix(line, ":") {
 		return noSection

@@ -66,6 +66,16 @@ func TestParsePlan(t *testing.T) {
 	}
 }
 
+func TestHasKernel(t *testing.T) {
+	for name, want := range map[string]bool{
+		"kernel": true, "kernel-core": true, "kernel6.12": true, "kernel-uek-core": true, "kernel-tools": false, "kernel-headers": false, "openssl": false,
+	} {
+		if p := (Plan{Install: []patch.Change{{Name: name}}}); p.HasKernel() != want {
+			t.Errorf("%s is a kernel: %v", name, !want)
+		}
+	}
+}
+
 func TestParseDowngrade(t *testing.T) {
 	got := ParsePlan("Downgrading:\n foo   noarch   1.0-1   updates   6.2 k\n\nTransaction Summary\nDowngrade  1 Package\n")
 	if !slices.Equal(got.Remove, []string{"foo"}) || got.Install != nil {

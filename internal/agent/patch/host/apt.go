@@ -280,28 +280,11 @@ func (a *aptNode) need(ctx context.Context, t apt.Transaction) (apt.Need, *patch
 			largest = max(largest, info.Size())
 		}
 	}
-	return apt.SpaceFor(t, sizes, a.before, largest), nil
-}
-
-// room compares the need with the free space, before anything is changed.
-func (a *aptNode) room(need apt.Need) *patch.Failure {
-	for _, fileSystem := range []struct {
-		dir   string
-		bytes int64
-	}{{apt.Archives, need.Archives}, {"usr", need.Root}, {"boot", need.Boot}} {
-		if fileSystem.bytes == 0 || !a.exists(fileSystem.dir) {
-			continue
-		}
-		room, err := a.tree.Room(fileSystem.dir)
-		if err != nil {
-			return nodeFailed(err)
-		}
-		if free := int64(min(room.Bytes, 1<<62)); free < fileSystem.bytes { //nolint:gosec // bounded above
-			return &patch.Failure{Reason: patch.NoSpace, Message: fmt.Sprintf(
-				"/%s has %d MiB free, and the patches need %d MiB; nothing was installed", fileSystem.dir, free>>20, (fileSystem.bytes>>20)+1)}
-		}
+	modules, err := dkmsBytes(a.tree)
+	if err != nil {
+		return apt.Need{}, nodeFailed(err)
 	}
-	return nil
+	return apt.SpaceFor(t, sizes, a.before, largest, modules), nil
 }
 
 // install removes old kernels, checks the space, and runs the transaction as a unit.
@@ -309,9 +292,9 @@ func (a *aptNode) install(ctx context.Context, t apt.Transaction) *patch.Failure
 	if failure := a.removeOldKernels(ctx); failure != nil {
 		return failure
 	}
-	need, failure := a.need(ctx, t)
+	n, failure := a.need(ctx, t)
 	if failure == nil {
-		failure = a.room(need)
+		failure = a.room(need{apt.Archives, n.Archives}, need{"usr", n.Root}, need{"boot", n.Boot})
 	}
 	if failure != nil {
 		return failure

@@ -200,8 +200,17 @@ func (d *dnfNode) plan(ctx context.Context) (dnf.Plan, *patch.Failure) {
 	return plan, refused
 }
 
-// install runs the transaction as a unit. dnf itself checks the space before it changes anything.
+// install runs the transaction as a unit. dnf itself checks the space for packages before it changes anything, and knows nothing of DKMS.
 func (d *dnfNode) install(ctx context.Context, plan dnf.Plan) *patch.Failure {
+	if plan.HasKernel() {
+		modules, err := dkmsBytes(d.tree)
+		if err != nil {
+			return nodeFailed(err)
+		}
+		if failure := d.room(need{"usr", modules}); failure != nil {
+			return failure
+		}
+	}
 	last, err := d.history(ctx)
 	if err != nil {
 		return nodeFailed(err)
