@@ -46,6 +46,8 @@ type Report struct {
 	Tests   [9]int
 	Broken  [9][]string
 	Counted string
+	// Accounts that Kamino had, each with a request.
+	Accounts map[string]string
 }
 
 // Print writes the report. The error says that a sentence is broken.
@@ -114,12 +116,15 @@ func Run(dir string, limit int) (*Report, error) {
 func report(l logs, limit int, azure bool) *Report {
 	j := &judge{
 		logs: l, limit: limit, azure: azure, things: things{}, nodes: map[string]object{}, known: map[string]bool{}, prototypes: map[string]*prototype{},
-		holds: map[string]*hold{}, made: map[string]string{}, orders: map[string]object{}, open: map[string][]event{},
+		holds: map[string]*hold{}, Report: Report{Accounts: map[string]string{}}, made: map[string]string{}, orders: map[string]object{}, open: map[string][]event{},
 	}
 	for _, e := range l.events {
 		kamino := slices.ContainsFunc([]string{"kamino/", "kamino ", "kamino-generalize"},
 			func(agent string) bool { return strings.HasPrefix(e.agent, agent) }) ||
 			strings.HasPrefix(e.agent, "aws-sdk-go-v2/") && strings.Contains(e.agent, " app/kamino")
+		if kamino {
+			j.Accounts[e.user] = e.line
+		}
 		if e.method == "" {
 			j.request(e, kamino)
 		} else {
