@@ -224,7 +224,7 @@ func (a *account) recordDeleted(region, id string) {
 
 // deleteByID sends a deletion. The published policies allow it by the tags of the resource, and what is gone has none: if AWS denies a
 // deletion after one without an answer, and shows no such resource, the error is that of the read.
-func (a *account) deleteByID(of fmt.Stringer, id string, send, read func() error) error {
+func deleteByID(a *account, of fmt.Stringer, id string, send, read func() error) error {
 	err := send()
 	a.mu.Lock()
 	before := a.unanswered[id]

@@ -402,7 +402,7 @@ func (p copier) EndCopy(ctx context.Context, spec cloud.CopySpec) (cloud.State, 
 	default:
 		id = sdk.ToString(v.VolumeId)
 	}
-	err = p.account.deleteByID(ref, id, func() error {
+	err = deleteByID(p.account, ref, id, func() error {
 		_, err := p.account.ec2(ref.region).DeleteVolume(ctx, &ec2.DeleteVolumeInput{VolumeId: sdk.String(id)})
 		return err
 	}, func() error {

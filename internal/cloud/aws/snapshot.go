@@ -269,7 +269,7 @@ func (p *ImageProvider) DeleteSnapshot(ctx context.Context, id cloud.InstanceID,
 func (a *account) deleteSnapshot(ctx context.Context, region string, s types.Snapshot, of fmt.Stringer) error {
 	id, isInUse := sdk.ToString(s.SnapshotId), tagOf(s.Tags, cloud.TagEndsAt) != ""
 	if _, backs := cloud.ReadCacheOf(ctx).Get(backsKey(region, id)); !backs || isInUse {
-		err := a.deleteByID(of, id, func() error {
+		err := deleteByID(a, of, id, func() error {
 			_, err := a.ec2(region).DeleteSnapshot(ctx, &ec2.DeleteSnapshotInput{SnapshotId: sdk.String(id)})
 			return err
 		}, func() error {
