@@ -41,12 +41,12 @@ var facts = func() (k knowledge) {
 	return k
 }()
 
-// Report is the result: how often each sentence was tested, a line for each broken test, and the numbers of objects and requests.
+// Report is the result: how often each sentence was tested, a line for each broken test, and the numbers of objects and requests. Accounts
+// are those that Kamino had, each with a request.
 type Report struct {
-	Tests   [9]int
-	Broken  [9][]string
-	Counted string
-	// Accounts that Kamino had, each with a request.
+	Tests    [9]int
+	Broken   [9][]string
+	Counted  string
 	Accounts map[string]string
 }
 
@@ -125,11 +125,7 @@ func report(l logs, limit int, azure bool) *Report {
 		if kamino {
 			j.Accounts[e.user] = e.line
 		}
-		if e.method == "" {
-			j.request(e, kamino)
-		} else {
-			j.call(e, kamino)
-		}
+		map[bool]func(event, bool){true: j.request, false: j.call}[e.method == ""](e, kamino)
 	}
 	j.end(event{at: l.events[len(l.events)-1].at, line: "at the end of the logs"})
 	j.Counted = fmt.Sprintf("%d captures, %d reservations, %d nodes, %d resources of the cloud, %d events of the API server, %d requests to the cloud",
