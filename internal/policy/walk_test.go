@@ -10,8 +10,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -19,6 +21,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cloud/imageversion"
+	"github.com/kamino-dev/kamino/internal/testing/apitest"
 	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
 
@@ -158,6 +161,64 @@ func (s *testEnv) endOldest(fails bool, made int) string {
 	return "no capture runs"
 }
 
+// older is the client of an earlier version of Kamino: its type of a pool's status has fewer fields, so that its writes delete the others.
+type older struct{ client.Client }
+
+func (o older) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	err := o.Client.List(ctx, list, options...)
+	if policies, is := list.(*v1alpha1.PrototypePolicyList); is {
+		for i := range policies.Items {
+			forgetPools(&policies.Items[i])
+		}
+	}
+	return err
+}
+
+func (o older) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+	err := o.Client.Get(ctx, key, object, options...)
+	if p, is := object.(*v1alpha1.PrototypePolicy); is {
+		forgetPools(p)
+	}
+	return err
+}
+
+// forgetPools leaves the names of pools, which the first version had.
+func forgetPools(p *v1alpha1.PrototypePolicy) {
+	for i, pool := range p.Status.Pools {
+		p.Status.Pools[i] = v1alpha1.PoolStatus{Name: pool.Name, Prototype: pool.Prototype, Donor: pool.Donor}
+	}
+}
+
+// reapply applies the definitions again, as docs/tasks/upgrade.md does, or those of a version without a pool's status.
+func (s *testEnv) reapply(whole bool) {
+	s.Helper()
+	all, err := apitest.Definitions()
+	s.must(err)
+	scheme := runtime.NewScheme()
+	s.must(apiextensionsv1.AddToScheme(scheme))
+	c, err := client.New(apitest.Server(s.T), client.Options{Scheme: scheme})
+	s.must(err)
+	for _, crd := range all {
+		if !whole && crd.Spec.Names.Kind == "PrototypePolicy" {
+			status := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["status"]
+			delete(status.Properties, "pools")
+		}
+		crd.APIVersion, crd.Kind = apiextensionsv1.SchemeGroupVersion.String(), "CustomResourceDefinition"
+		crd.Status = apiextensionsv1.CustomResourceDefinitionStatus{}
+		s.must(c.Patch(s.Context(), crd, client.Apply, client.ForceOwnership, client.FieldOwner("helm"))) //nolint:staticcheck // typed
+	}
+	for { // until the API server has the definition
+		p := s.status("walk")
+		before := p.DeepCopy()
+		p.Status.Pools = []v1alpha1.PoolStatus{{Name: "probe", ID: "probe"}}
+		s.must(s.client.Status().Patch(s.Context(), p, client.MergeFrom(before), client.DryRunAll))
+		if (len(p.Status.Pools) > 0) == whole {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
 // walk changes the policy before every pass, also while captures run, and returns how the policy differs at the end from a new policy
 // with the last spec under a new controller.
 func (s *testEnv) walk(random *rand.Rand, restart func()) (difference string) {
@@ -169,7 +230,7 @@ func (s *testEnv) walk(random *rand.Rand, restart func()) (difference string) {
 	var events []string
 	for step := range 25 {
 		events = append(events, s.changeSpec(random))
-		switch random.IntN(8) {
+		switch random.IntN(10) {
 		case 0, 1:
 			events = append(events, s.endOldest(random.IntN(2) == 0, step))
 		case 2:
@@ -178,10 +239,19 @@ func (s *testEnv) walk(random *rand.Rand, restart func()) (difference string) {
 		case 3:
 			s.renew()
 			events = append(events, "the policy is deleted and made again")
+		case 4:
+			s.decider.Read, s.decider.Client = older{s.client}, older{s.client}
+			events = append(events, "an older controller")
+		case 5:
+			whole := random.IntN(2) == 0
+			s.reapply(whole)
+			events = append(events, fmt.Sprintf("the definitions are applied again, whole: %t", whole))
 		}
 		s.clock.Advance(time.Duration(1+random.IntN(10)) * time.Minute)
 		s.runPass()
 	}
+	s.reapply(true)
+	restart()
 	s.settle()
 	walked, active := s.outcome(), len(s.prototypes())
 	s.renew()

@@ -1,6 +1,7 @@
 package aws
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"path"
@@ -132,6 +133,9 @@ func namedIDs(c *call) (ids []string) {
 	return ids
 }
 
+// kindsByPrefix are the kinds of resources by the beginning of their IDs.
+var kindsByPrefix = map[string]string{"snap": "snapshot", "ami": "image", "i": "instance", "vol": "volume", "lt": "launch-template"}
+
 // createdKinds are the kinds of new resources by action.
 var createdKinds = map[string]string{"CreateSnapshot": "snapshot", "RegisterImage": "image", "RunInstances": "instance",
 	"CreateReplaceRootVolumeTask": "replace-root-volume-task", "CreateVolume": "volume"}
@@ -173,8 +177,9 @@ func (s permissions) targets(c *call, st *state) []target {
 	fresh := func(kind string) target { return of(s.arn("ec2", kind+"/*"), nil) }
 	known := func(id string) target {
 		o, kind := st.owned(id)
-		if o == nil {
-			return of(s.arn("ec2", "*/"+id), nil)
+		if o == nil { // IAM knows the kind of what is gone, but no tags
+			prefix, _, _ := strings.Cut(id, "-")
+			return of(s.arn("ec2", cmp.Or(kindsByPrefix[prefix], "*")+"/"+id), nil)
 		}
 		return of(s.arn("ec2", path.Join(kind, id)), o.base().Tags)
 	}

@@ -29,6 +29,8 @@ type Config struct {
 	// ClientID and ClientSecret of the service principal with all rights.
 	ClientID     string
 	ClientSecret string
+	// Roles have the actions of further principals, by their client IDs. Such a service principal has the same secret.
+	Roles map[string][]string
 
 	// ZRS: the region has zone-redundant storage.
 	ZRS bool

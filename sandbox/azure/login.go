@@ -97,6 +97,11 @@ func loginError(kind, description string, code int) object {
 	}
 }
 
+func (s logins) isServicePrincipal(id string) bool {
+	_, known := s.config.Roles[id]
+	return known || strings.EqualFold(id, s.config.ClientID)
+}
+
 // serveToken gives an access token for a client secret or a federated assertion.
 func (s logins) serveToken(w http.ResponseWriter, r *http.Request, entry *requestlog.Request) {
 	if err := r.ParseForm(); err != nil || r.Method != http.MethodPost {
@@ -110,14 +115,14 @@ func (s logins) serveToken(w http.ResponseWriter, r *http.Request, entry *reques
 		writeLogin(w, http.StatusBadRequest, loginError("unsupported_grant_type",
 			fmt.Sprintf("AADSTS70003: The app requested an unsupported grant type '%s'.", form.Get("grant_type")), 70003))
 		return
-	case !strings.EqualFold(id, s.config.ClientID):
+	case !s.isServicePrincipal(id):
 		writeLogin(w, http.StatusBadRequest, loginError("unauthorized_client", fmt.Sprintf(
 			"AADSTS700016: Application with identifier '%s' was not found in the directory '%s'. "+
 				"This can happen if the application has not been installed by the administrator of the tenant or consented to by any user in the tenant. "+
 				"You may have sent your authentication request to the wrong tenant.", id, s.config.TenantID), 700016))
 		return
 	}
-	entry.Principal = s.config.ClientID
+	entry.Principal = id
 	if assertion := form.Get("client_assertion"); assertion != "" {
 		if bad := s.checkAssertion(assertion); bad != nil {
 			writeLogin(w, http.StatusUnauthorized, loginError("invalid_client", bad.description(), bad.code))
@@ -142,7 +147,7 @@ func (s logins) serveToken(w http.ResponseWriter, r *http.Request, entry *reques
 				form.Get("scope")), 1002012))
 		return
 	}
-	token, expires := s.issue(s.config.ClientID, audience, r.Host)
+	token, expires := s.issue(id, audience, r.Host)
 	seconds := int(time.Until(expires).Seconds())
 	writeLogin(w, http.StatusOK, object{"token_type": "Bearer", "expires_in": seconds, "ext_expires_in": seconds,
 		"expires_on": strconv.FormatInt(expires.Unix(), 10), "resource": audience, "access_token": token})

@@ -257,8 +257,7 @@ type operations struct{ *backend }
 
 func (s operations) routes() []*route {
 	path := subscriptionPath + "/providers/Microsoft.Compute/locations/{location}/operations/{operation}"
-	return []*route{{method: http.MethodGet, pattern: path, noun: "operation", operation: "get",
-		action: "Microsoft.Compute/locations/operations/read", handle: s.get}}
+	return []*route{{method: http.MethodGet, pattern: path, noun: "operation", operation: "get", handle: s.get}} // a poll needs no action
 }
 
 // get answers a poll. The status URL answers 200. The Location answers 202 during the work and 204 afterwards.

@@ -3,14 +3,15 @@ package azure
 import (
 	"net/http"
 	"slices"
+	"strings"
 )
 
-// permissions grants every action that no fault denies.
+// permissions grants every action of the principal's role that no fault denies.
 type permissions struct{ *backend }
 
-// authorize checks that no fault denies the action on the scope.
+// authorize checks that the role has the action, and that no fault denies the action on the scope.
 func (s permissions) authorize(c *call, action, scope string) *problem {
-	if action == "" || !s.deny(action) {
+	if action == "" || s.has(c.principal, action) && !s.deny(action) {
 		return nil
 	}
 	return refuse(http.StatusForbidden, "AuthorizationFailed",
@@ -21,13 +22,25 @@ func (s permissions) authorize(c *call, action, scope string) *problem {
 
 // authorizeLinked checks an action on another resource in the request.
 func (s permissions) authorizeLinked(c *call, action, linked string) *problem {
-	if !s.deny(action) {
+	if s.has(c.principal, action) && !s.deny(action) {
 		return nil
 	}
 	return refuse(http.StatusForbidden, "LinkedAuthorizationFailed",
 		"The client '%s' with object id '%s' has permission to perform action '%s' on scope '%s'; however, it does not have permission "+
 			"to perform action(s) '%s' on the linked scope(s) '%s' (respectively) or the linked scope(s) are invalid.",
 		c.principal.ClientID, c.principal.ObjectID, c.route.action, c.r.URL.Path, action, linked)
+}
+
+// role returns the actions of a principal.
+func (s permissions) role(who principal) []string {
+	if actions, limited := s.config.Roles[who.ClientID]; limited {
+		return actions
+	}
+	return []string{"*"}
+}
+
+func (s permissions) has(who principal, action string) bool {
+	return slices.ContainsFunc(s.role(who), func(a string) bool { return a == "*" || strings.EqualFold(a, action) })
 }
 
 // deny reports whether a fault denies the action, and counts the fault.
@@ -58,8 +71,8 @@ func (s permissions) routes() []*route {
 	}
 }
 
-// list shows the permissions of the principal: all except denied actions.
-func (s permissions) list(*call) (*reply, error) {
+// list shows the permissions of the principal: its role without denied actions.
+func (s permissions) list(c *call) (*reply, error) {
 	denied := []any{}
 	s.store.Read(func(st *state) {
 		for _, f := range st.Faults.Live() {
@@ -69,6 +82,6 @@ func (s permissions) list(*call) (*reply, error) {
 		}
 	})
 	return ok(object{"value": []any{object{
-		"actions": []any{"*"}, "notActions": denied, "dataActions": []any{}, "notDataActions": []any{},
+		"actions": s.role(c.principal), "notActions": denied, "dataActions": []any{}, "notDataActions": []any{},
 	}}}), nil
 }

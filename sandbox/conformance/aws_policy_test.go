@@ -24,6 +24,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 	provider "github.com/kamino-dev/kamino/internal/cloud/aws"
 	"github.com/kamino-dev/kamino/sandbox/aws"
+	"github.com/kamino-dev/kamino/sandbox/fault"
 )
 
 // grant is a policy of docs/reference, for the account, the nodes and the user of the simulator.
@@ -80,16 +81,16 @@ func (p grant) without(statement int, action string) grant {
 }
 
 // newNarrow returns a group whose provider has the policy. raw and scaling stay those of an administrator.
-func newNarrow(t *testing.T, on *wire, p grant) *amazonGroup {
+func newNarrow(t *testing.T, on *wire, p grant, change ...func(*aws.Config)) *amazonGroup {
 	t.Helper()
 	text, err := json.Marshal(p)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := groupOf(t, startAmazonOn(t, on, atOnce, func(c *aws.Config) {
+	w := groupOf(t, startAmazonOn(t, on, atOnce, append(change, func(c *aws.Config) {
 		c.Users = append(c.Users, aws.User{Name: "narrow", KeyID: "AKIANARROW", Secret: "narrow", Policy: string(text)})
 		c.Images[0].Uefi, c.Images[0].BootMode = "QU1aTlVFRkk=", "uefi"
-	}), "1").suspendReplacement()
+	})...), "1").suspendReplacement()
 	w.config.AWS.Credentials = sdk.CredentialsProviderFunc(func(context.Context) (sdk.Credentials, error) {
 		return sdk.Credentials{AccessKeyID: "AKIANARROW", SecretAccessKey: "narrow"}, nil
 	})
@@ -357,6 +358,42 @@ func TestAWSPolicyAllows(t *testing.T) {
 						}
 						t.Logf("%q: %v", at, err)
 					})
+				}
+			}
+		})
+	}
+}
+
+// TestAWSDeletionWithoutAnAnswer: the next request names what is gone and has no tags, so the policies deny it, while the process
+// still knows the new resource.
+func TestAWSDeletionWithoutAnAnswer(t *testing.T) {
+	for name := range policies {
+		t.Run(name, func(t *testing.T) {
+			w := newNarrow(t, nil, published(t, name), func(c *aws.Config) { c.Latencies.Snapshot = 10 * time.Second }).enable()
+			copied := cloud.CopySpec{Name: "it", Instance: w.ids[0], Tags: ofCopy()}
+			w.must(w.repeat(func() (bool, error) {
+				s, err := w.disks.EnsureSnapshot(t.Context(), cloud.SnapshotSpec{Name: "raw", Instance: w.ids[0], InUse: true, Tags: ofCopy()})
+				copied.SnapshotID = s.ID
+				return s.State == cloud.Complete, err
+			}))
+			_, err := w.disks.EnsureAttached(t.Context(), copied)
+			w.must(err)
+			w.advance(30 * time.Second)
+			for action, remove := range map[string]func() error{
+				"DeleteVolume": func() error {
+					return w.repeat(func() (bool, error) {
+						state, err := w.disks.EndCopy(t.Context(), copied)
+						return state == cloud.Absent, err
+					})
+				},
+				"DeleteSnapshot": func() error { return w.disks.DeleteSnapshot(t.Context(), w.ids[0], "raw") },
+			} {
+				w.fault(fault.Fault{Name: action, Operation: action, Phase: fault.After, Drop: true, Count: 1})
+				if err := remove(); !cloud.Is(err, cloud.Unavailable) {
+					t.Fatalf("%s without an answer: %v", action, err)
+				}
+				if err := remove(); err != nil {
+					t.Errorf("the next %s: %v", action, err)
 				}
 			}
 		})

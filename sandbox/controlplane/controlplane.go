@@ -12,6 +12,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime/pprof"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -145,13 +146,21 @@ func (c *ControlPlane) start(ctx context.Context, o Options) (err error) {
 	return c.awaitControllers(ctx)
 }
 
-// Stop stops everything in reverse order and returns when nothing runs any more. A second call does
-// nothing.
+// stopWithin bounds the end of a component. The API server gives a minute to requests, and another one to connections.
+var stopWithin = 3 * time.Minute
+
+// Stop stops everything in reverse order and returns when nothing runs any more. A second call does nothing. If a component does
+// not end, the error names the component, and the log has the stacks of all goroutines.
 func (c *ControlPlane) Stop() error {
 	for len(c.parts) > 0 {
 		last := c.parts[len(c.parts)-1]
 		last.stop()
-		<-last.done
+		select {
+		case <-last.done:
+		case <-time.After(stopWithin):
+			return errors.Join(fmt.Errorf("%s did not end within %s of its stop (stacks are at the end of %s)", last.name, stopWithin, c.log.path),
+				pprof.Lookup("goroutine").WriteTo(c.log.file, 2), c.log.Close())
+		}
 		c.parts = c.parts[:len(c.parts)-1]
 	}
 	if c.etcd != nil {

@@ -317,3 +317,26 @@ func eventually(t *testing.T, what string, look func(context.Context) (bool, err
 		t.Fatalf("%s: %v; the last answer: %v", what, err, last)
 	}
 }
+
+// TestStopNamesAComponentThatDoesNotEnd, and keeps the stacks.
+func TestStopNamesAComponentThatDoesNotEnd(t *testing.T) {
+	patience := stopWithin
+	stopWithin = 10 * time.Millisecond
+	t.Cleanup(func() { stopWithin = patience })
+	file := filepath.Join(t.TempDir(), "log")
+	log, err := openLog(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, end := &ControlPlane{log: log, lost: make(chan error, 1)}, make(chan struct{})
+	t.Cleanup(func() { close(end) })
+	c.run("good", func(ctx context.Context) error { <-ctx.Done(); return nil })
+	c.run("stubborn", func(context.Context) error { <-end; return nil })
+	c.run("better", func(ctx context.Context) error { <-ctx.Done(); return nil })
+	if err := c.Stop(); err == nil || !strings.HasPrefix(err.Error(), "stubborn did not end") {
+		t.Errorf("the error: %v", err)
+	}
+	if stacks, err := os.ReadFile(file); err != nil || !strings.Contains(string(stacks), "TestStopNamesAComponentThatDoesNotEnd.func") {
+		t.Errorf("the log: %s, %v", stacks, err)
+	}
+}

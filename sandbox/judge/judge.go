@@ -41,11 +41,13 @@ var facts = func() (k knowledge) {
 	return k
 }()
 
-// Report is the result: how often each sentence was tested, a line for each broken test, and the numbers of objects and requests.
+// Report is the result: how often each sentence was tested, a line for each broken test, and the numbers of objects and requests. Accounts
+// are those that Kamino had, each with a request.
 type Report struct {
-	Tests   [9]int
-	Broken  [9][]string
-	Counted string
+	Tests    [9]int
+	Broken   [9][]string
+	Counted  string
+	Accounts map[string]string
 }
 
 // Print writes the report. The error says that a sentence is broken.
@@ -114,17 +116,16 @@ func Run(dir string, limit int) (*Report, error) {
 func report(l logs, limit int, azure bool) *Report {
 	j := &judge{
 		logs: l, limit: limit, azure: azure, things: things{}, nodes: map[string]object{}, known: map[string]bool{}, prototypes: map[string]*prototype{},
-		holds: map[string]*hold{}, made: map[string]string{}, orders: map[string]object{}, open: map[string][]event{},
+		holds: map[string]*hold{}, Report: Report{Accounts: map[string]string{}}, made: map[string]string{}, orders: map[string]object{}, open: map[string][]event{},
 	}
 	for _, e := range l.events {
 		kamino := slices.ContainsFunc([]string{"kamino/", "kamino ", "kamino-generalize"},
 			func(agent string) bool { return strings.HasPrefix(e.agent, agent) }) ||
 			strings.HasPrefix(e.agent, "aws-sdk-go-v2/") && strings.Contains(e.agent, " app/kamino")
-		if e.method == "" {
-			j.request(e, kamino)
-		} else {
-			j.call(e, kamino)
+		if kamino {
+			j.Accounts[e.user] = e.line
 		}
+		map[bool]func(event, bool){true: j.request, false: j.call}[e.method == ""](e, kamino)
 	}
 	j.end(event{at: l.events[len(l.events)-1].at, line: "at the end of the logs"})
 	j.Counted = fmt.Sprintf("%d captures, %d reservations, %d nodes, %d resources of the cloud, %d events of the API server, %d requests to the cloud",

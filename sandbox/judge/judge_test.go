@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"go/parser"
 	"go/token"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -507,5 +508,18 @@ func TestJudgeSharesNothing(t *testing.T) {
 	}
 	if count == 0 || count > mostLines {
 		t.Errorf("the judge has %d lines, the limit is %d", count, mostLines)
+	}
+}
+
+// TestAccounts: the report names the accounts that Kamino had, with a request of each, and no others.
+func TestAccounts(t *testing.T) {
+	r := report(logs{events: []event{
+		{line: "first", agent: "kamino/v1", user: "engine", verb: "get", resource: "nodes"},
+		{line: "second", agent: "kubectl/v1", user: "admin", verb: "get", resource: "nodes"},
+		{line: "third", agent: "aws-sdk-go-v2/1 app/kamino", user: "granted", method: "POST", path: "ec2/DescribeImages"},
+		{line: "fourth", agent: "aws-sdk-go-v2/1 app/sandbox", user: "kamino", method: "POST", path: "ec2/DescribeImages"},
+	}}, 1, false)
+	if want := map[string]string{"engine": "first", "granted": "third"}; !maps.Equal(r.Accounts, want) {
+		t.Errorf("%v, want %v", r.Accounts, want)
 	}
 }

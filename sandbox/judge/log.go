@@ -162,8 +162,8 @@ func (l *logs) addAudit(o object) error {
 func (l *logs) addCloud(o object, answers map[string]object) error {
 	began, err := time.Parse(time.RFC3339Nano, text(o, "time"))
 	took, wrong := strconv.ParseInt(text(o, "took"), 10, 64)
-	e := event{at: began.Add(time.Duration(took)), agent: text(o, "agent"), method: text(o, "method"), path: strings.Trim(text(o, "path"), "/"),
-		in: part(o, "in"), out: part(o, "out")}
+	e := event{at: began.Add(time.Duration(took)), user: text(o, "principal"), agent: text(o, "agent"), method: text(o, "method"),
+		path: strings.Trim(text(o, "path"), "/"), in: part(o, "in"), out: part(o, "out")}
 	if earlier, same := answers[text(o, "same")]; same {
 		e.out = earlier
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/aws/smithy-go"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/kamino-dev/kamino/internal/cloud"
 	provider "github.com/kamino-dev/kamino/internal/cloud/aws"
 	"github.com/kamino-dev/kamino/sandbox/aws"
 	"github.com/kamino-dev/kamino/sandbox/control"
@@ -54,22 +55,33 @@ const (
 	instanceType = "m6i.large"
 	// NodeRole is the name of the role of instances in EKS pools.
 	NodeRole = "sandbox-nodes"
-	// NarrowKeyID is the access key of a user with the published policy, without powers. Its secret is the account's.
-	NarrowKeyID = "AKIASANDBOXNARROWKEY"
+	// NarrowKeyID is the access key of a user with the published policy, without powers, and GrantedKeyID with all powers. Their secret
+	// is the account's.
+	NarrowKeyID  = "AKIASANDBOXNARROWKEY"
+	GrantedKeyID = "AKIASANDBOXGRANTEDKE"
+	// AWSAdministrator is the user with all rights.
+	AWSAdministrator = "kamino"
 )
+
+// powersOf are the powers of users with a policy, by their access keys.
+var powersOf = map[string][]string{GrantedKeyID: {cloud.ForInPlace, cloud.ForRebuild}}
 
 // NewAWS opens AWS on the state in the directory.
 func NewAWS(c Config, o AWSOptions) (*AWS, error) {
 	account := c.Facts.AWS
-	policy, err := provider.Policy()
-	if err != nil {
-		return nil, err
+	users := []aws.User{{Name: AWSAdministrator, KeyID: account.KeyID, Secret: account.Secret}}
+	for _, u := range []aws.User{{Name: "narrow", KeyID: NarrowKeyID}, {Name: "granted", KeyID: GrantedKeyID}} {
+		policy, err := provider.Policy(powersOf[u.KeyID]...)
+		if err != nil {
+			return nil, err
+		}
+		u.Secret = account.Secret
+		u.Policy = strings.NewReplacer("ACCOUNT", account.ID, "ROLE-OF-THE-NODES", NodeRole, "role/ROLE-OF-KAMINO", "user/"+u.Name).Replace(string(policy))
+		users = append(users, u)
 	}
-	narrow := strings.NewReplacer("ACCOUNT", account.ID, "ROLE-OF-THE-NODES", NodeRole, "role/ROLE-OF-KAMINO", "user/narrow").Replace(string(policy))
 	server, err := aws.New(aws.Config{
 		Dir: c.Dir, Clock: c.Clock, Fleet: c.Fleet, Account: account.ID, Region: account.Region,
-		Users: []aws.User{{Name: "kamino", KeyID: account.KeyID, Secret: account.Secret},
-			{Name: "narrow", KeyID: NarrowKeyID, Secret: account.Secret, Policy: narrow}},
+		Users: users,
 		Images: []aws.Platform{{ID: ubuntu, Name: "ubuntu/images/hvm-ssd/ubuntu-jammy-22.04-amd64-server-20241002", Owner: canonical,
 			Content: "ec2:canonical:ubuntu-jammy-22.04-amd64:20241002", RootDevice: "/dev/sda1", Size: 30},
 			{ID: eks, Name: "amazon-eks-node-al2023-x86_64-standard-1.37-v20251120", Owner: amazon, Content: "ec2:amazon:eks-al2023-x86_64-standard:20251120"}},

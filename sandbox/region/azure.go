@@ -35,7 +35,12 @@ type AzureOptions struct {
 	// Latencies override simulated durations, Throttle the cloud's patience.
 	Latencies azure.Latencies
 	Throttle  azure.Throttle
+	// Granted are the actions of the service principal GrantedClientID, which has the secret of the administrator's.
+	Granted []string
 }
+
+// GrantedClientID is the service principal with the published role. The service principal of the sandbox has all rights.
+const GrantedClientID = "5a4db0c5-8000-4000-8000-000000000001"
 
 // Azure is a resource group of the simulated Azure.
 type Azure struct {
@@ -58,7 +63,7 @@ func NewAzure(c Config, o AzureOptions) (*Azure, error) {
 	server, err := azure.New(azure.Config{
 		Dir: c.Dir, Clock: c.Clock, Fleet: c.Fleet,
 		SubscriptionID: f.SubscriptionID, TenantID: f.TenantID, ResourceGroup: f.ResourceGroup, Location: f.Location,
-		ClientID: f.ClientID, ClientSecret: f.ClientSecret,
+		ClientID: f.ClientID, ClientSecret: f.ClientSecret, Roles: map[string][]string{GrantedClientID: o.Granted},
 		ZRS: !o.NoZRS, Latencies: o.Latencies, Throttle: o.Throttle,
 		IdentityHeader: f.IdentityHeader, SystemIdentity: f.SystemIdentity,
 		UserIdentities: []azure.Identity{{ClientID: f.UserIdentity, ObjectID: f.UserIdentity, ResourceID: fmt.Sprintf(

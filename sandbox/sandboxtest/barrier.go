@@ -73,7 +73,7 @@ func (e *Env) Barrier() *Barrier {
 			b.broken[server] = make(chan struct{})
 		}
 		e.barrier = b
-		e.Environ = append(e.Environ, e.Sandbox.Intercept(e.T, b.handle)...)
+		e.Environ = append(e.Environ, e.Sandbox.Intercept(e.T, e.Environ, b.handle)...)
 	}
 	return e.barrier
 }

@@ -91,6 +91,7 @@ func (s *Sandbox) NewEnvWith(t *testing.T, o EnvOptions) *Env {
 		e.Namespace, e.PodNamespace = "kamino-"+e.Pool, "kamino-"+e.Pool+"-generalize"
 		s.Namespaces(t, e.Namespace, e.PodNamespace)
 	}
+	e.Environ = s.Rights(t, e.Namespace)
 	t.Cleanup(e.cleanUp)
 	e.Before, e.ready = e.State(), time.Now()
 	return e
@@ -122,7 +123,7 @@ func (e *Env) Must(err error) {
 // Kube is the administrator's client of the cluster.
 func (e *Env) Kube() kubernetes.Interface { return e.Sandbox.Kube() }
 
-// Start starts kamino in the environment's namespaces.
+// Start starts kamino with the rights of its users in the environment's namespaces.
 func (e *Env) Start(args ...string) *Process {
 	e.Helper()
 	return e.StartProgram("kamino", append(slices.Clone(args), e.NamespaceFlags()...)...)

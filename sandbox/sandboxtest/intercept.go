@@ -15,12 +15,12 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/kamino-dev/kamino/sandbox/authority"
 	"github.com/kamino-dev/kamino/sandbox/sandboxdir"
@@ -48,20 +48,24 @@ type Handling struct {
 	Answer func(*http.Response) error
 }
 
-// Intercept puts a proxy in front of each server of kamino until the test ends, and returns variables for Env. handle may
-// change or block requests, in many goroutines. Azure's long operations bypass the proxies.
-func (s *Sandbox) Intercept(t testing.TB, handle func(Server, *http.Request) Handling) []string {
+// Intercept puts a proxy in front of each server of a kamino with these rights until the test ends, and returns variables for Env.
+// handle may change or block requests, in many goroutines. Azure's long operations bypass the proxies.
+func (s *Sandbox) Intercept(t testing.TB, rights []string, handle func(Server, *http.Request) Handling) []string {
 	t.Helper()
 	dir := t.TempDir()
 	environment := map[string]string{}
 	for _, v := range s.Environment() {
 		environment[v.Name] = v.Value
 	}
+	for _, v := range rights {
+		name, value, _ := strings.Cut(v, "=")
+		environment[name] = value
+	}
 	api, err := s.apiProxy(t, APIServer, environment["KUBECONFIG"], filepath.Join(dir, "kubeconfig"), handle)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var more []string
+	more := slices.Clone(rights)
 	if kubeconfig := environment[managementVariable]; kubeconfig != "" {
 		management, err := s.apiProxy(t, Management, kubeconfig, filepath.Join(dir, "management"), handle)
 		if err != nil {
@@ -113,9 +117,9 @@ func RequestText(r *http.Request) string {
 	return r.URL.Path + " " + text
 }
 
-// apiProxy returns a kubeconfig that leads through a proxy. The proxy shows the administrator's certificate.
+// apiProxy returns a kubeconfig of a service account that leads through a proxy.
 func (s *Sandbox) apiProxy(t testing.TB, server Server, kubeconfig, to string, handle func(Server, *http.Request) Handling) (string, error) {
-	transport, err := rest.TransportFor(s.Config())
+	transport, err := rest.TransportFor(rest.AnonymousClientConfig(s.Config()))
 	if err != nil {
 		return "", err
 	}
@@ -128,8 +132,10 @@ func (s *Sandbox) apiProxy(t testing.TB, server Server, kubeconfig, to string, h
 		return "", err
 	}
 	now := config.Contexts[config.CurrentContext]
+	if config.AuthInfos[now.AuthInfo].Token == "" {
+		return "", fmt.Errorf("%s has no token that passes a proxy", kubeconfig)
+	}
 	config.Clusters[now.Cluster].Server = address
-	*config.AuthInfos[now.AuthInfo] = clientcmdapi.AuthInfo{}
 	return to, clientcmd.WriteToFile(*config, to)
 }
 

@@ -4,14 +4,15 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+	"sigs.k8s.io/yaml"
 )
 
 var installing sync.Mutex
@@ -21,7 +22,7 @@ func (s *Sandbox) Install(t testing.TB) {
 	t.Helper()
 	installing.Lock()
 	defer installing.Unlock()
-	if _, err := s.Kube().CoreV1().Namespaces().Get(t.Context(), v1alpha1.DefaultNamespace, metav1.GetOptions{}); err == nil {
+	if s.installed.Load() {
 		return
 	}
 	file := filepath.Join(t.TempDir(), "manifests.yaml")
@@ -30,43 +31,42 @@ func (s *Sandbox) Install(t testing.TB) {
 	}
 	s.Must(t, "kubectl", "apply", "--server-side", "-f", file)
 	s.Must(t, "kubectl", "wait", "--for=condition=Established", "crd/prototypes.kamino.dev", "crd/nodeorders.kamino.dev", "crd/prototypepolicies.kamino.dev")
+	if s.keepMachines {
+		s.apply(t, s.Must(t, "kamino", "manifests", "--cloud", string(s.Facts().Cloud), "--management", ClusterNamespace))
+	}
+	s.installed.Store(true)
 }
 
-// Namespaces creates a namespace for Leases and Secrets and a namespace for generalize pods. The commands run as an
-// administrator, so only the generalize pods need an account.
+// Namespaces installs Kamino once more, in a namespace for Leases and Secrets and a namespace for generalize pods. The cluster has the
+// definitions and the admission policy for marks on Nodes already.
 func (s *Sandbox) Namespaces(t testing.TB, engine, pods string) {
 	t.Helper()
 	kube, ctx := s.Kube(), t.Context()
-	namespace := func(name string) func() error {
-		return func() error {
-			_, err := kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
-			return err
-		}
-	}
-	steps := []func() error{
-		namespace(engine), namespace(pods),
-		func() error {
-			_, err := kube.CoreV1().ServiceAccounts(pods).Create(ctx,
-				&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.GeneralizeServiceAccount}}, metav1.CreateOptions{})
-			return err
-		},
-		func() error {
-			_, err := kube.RbacV1().RoleBindings(pods).Create(ctx, &rbacv1.RoleBinding{
-				ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.GeneralizeServiceAccount},
-				RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: v1alpha1.GeneralizeServiceAccount},
-				Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: v1alpha1.GeneralizeServiceAccount, Namespace: pods}},
-			}, metav1.CreateOptions{})
-			return err
-		},
-	}
-	for _, step := range steps {
-		if err := step(); err != nil {
-			t.Fatal(err)
-		}
-	}
+	s.apply(t, s.Must(t, "kamino", "manifests", "--namespace", engine, "--generalize-namespace", pods))
 	Eventually(t, "namespace "+pods+" is ready for pods", func() (bool, string) {
 		_, account := kube.CoreV1().ServiceAccounts(pods).Get(ctx, "default", metav1.GetOptions{})
 		_, root := kube.CoreV1().ConfigMaps(pods).Get(ctx, "kube-root-ca.crt", metav1.GetOptions{})
 		return account == nil && root == nil, fmt.Sprint(account, root)
 	})
+}
+
+// apply applies manifests of Kamino, except the definitions and the admission policy for marks on Nodes, which is the same for all
+// namespaces and costs time at each report of a kubelet.
+func (s *Sandbox) apply(t testing.TB, manifests string) {
+	t.Helper()
+	client := dynamic.NewForConfigOrDie(s.Config())
+	for text := range strings.SplitSeq(manifests, "\n---\n") {
+		o := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(text), &o.Object); err != nil {
+			t.Fatal(err)
+		}
+		if o.Object == nil || o.GetKind() == "CustomResourceDefinition" || strings.HasPrefix(o.GetName(), "kamino-node-marks.") {
+			continue
+		}
+		resource, _ := meta.UnsafeGuessKindToResource(o.GroupVersionKind())
+		if _, err := client.Resource(resource).Namespace(o.GetNamespace()).Apply(t.Context(), o.GetName(), o,
+			metav1.ApplyOptions{FieldManager: "kamino", Force: true}); err != nil {
+			t.Fatalf("%s %s: %v", o.GetKind(), o.GetName(), err)
+		}
+	}
 }

@@ -54,7 +54,7 @@ func (s *Sandbox) RunPage(t testing.TB, path, dir string, env []string, replacem
 		}
 	}
 	command := exec.CommandContext(t.Context(), "sh", "-ec", script.String())
-	command.Dir, command.Env = dir, append(s.Env(), env...)
+	command.Dir, command.Env = dir, append(append(s.Env(), s.AsPerson(t)...), env...)
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // the page may leave processes in the background
 	out, err := command.CombinedOutput()
 	if command.Process != nil {

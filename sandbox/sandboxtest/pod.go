@@ -10,14 +10,16 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// StartStubbornPod starts a pod on a node with a budget that allows no disruption, and returns the running pod.
+// StartStubbornPod starts a pod on a node with a budget that allows no disruption, and returns the running pod. Kamino's own namespaces
+// allow no such pods.
 func (e *Env) StartStubbornPod(node string) *corev1.Pod {
 	e.Helper()
 	kube, ctx := e.Kube(), e.Context()
-	labels := map[string]string{"app": "stubborn"}
+	name, in := "stubborn-"+e.Pool, metav1.NamespaceDefault
+	labels := map[string]string{"app": name}
 	one, all, now := int32(1), intstr.FromInt32(1), int64(0)
-	_, err := kube.AppsV1().Deployments(e.Namespace).Create(ctx, &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Name: "stubborn"},
+	_, err := kube.AppsV1().Deployments(in).Create(ctx, &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: appsv1.DeploymentSpec{
 			Replicas: &one,
 			Selector: &metav1.LabelSelector{MatchLabels: labels},
@@ -32,16 +34,16 @@ func (e *Env) StartStubbornPod(node string) *corev1.Pod {
 		},
 	}, metav1.CreateOptions{})
 	e.Must(err)
-	_, err = kube.PolicyV1().PodDisruptionBudgets(e.Namespace).Create(ctx, &policyv1.PodDisruptionBudget{
-		ObjectMeta: metav1.ObjectMeta{Name: "stay"},
+	_, err = kube.PolicyV1().PodDisruptionBudgets(in).Create(ctx, &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Name: "stay-" + e.Pool},
 		Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: &all, Selector: &metav1.LabelSelector{MatchLabels: labels}},
 	}, metav1.CreateOptions{})
 	e.Must(err)
 	var running *corev1.Pod
 	e.Eventually("the pod runs and its budget knows it", func() (bool, string) {
-		pods, err := kube.CoreV1().Pods(e.Namespace).List(ctx, metav1.ListOptions{LabelSelector: "app=stubborn"})
+		pods, err := kube.CoreV1().Pods(in).List(ctx, metav1.ListOptions{LabelSelector: "app=" + name})
 		e.Must(err)
-		budget, err := kube.PolicyV1().PodDisruptionBudgets(e.Namespace).Get(ctx, "stay", metav1.GetOptions{})
+		budget, err := kube.PolicyV1().PodDisruptionBudgets(in).Get(ctx, "stay-"+e.Pool, metav1.GetOptions{})
 		e.Must(err)
 		if len(pods.Items) != 1 || budget.Status.CurrentHealthy != 1 {
 			return false, fmt.Sprintf("%d pods, %d of them healthy for the budget", len(pods.Items), budget.Status.CurrentHealthy)

@@ -59,7 +59,7 @@ func (s *Sandbox) start(t testing.TB, log io.Writer, env []string, program strin
 	t.Helper()
 	p := &Process{t: t, name: program + " " + strings.Join(args, " "), exited: make(chan struct{}), output: output{log: log}}
 	p.command = exec.Command(filepath.Join(s.Programs, program), args...)
-	p.command.Env = append(s.Env(), env...)
+	p.command.Env = append(s.Env(), append(s.rightsOf(t, program), env...)...)
 	p.command.Stdout, p.command.Stderr = &p.output, &p.output
 	if err := p.command.Start(); err != nil {
 		t.Fatalf("start %s: %v", p.name, err)

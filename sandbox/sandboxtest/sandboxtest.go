@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -48,6 +49,8 @@ type Sandbox struct {
 	// cost less than their removal.
 	removals     sync.WaitGroup
 	keepMachines bool
+	// installed: Kamino has its accounts.
+	installed atomic.Bool
 }
 
 // Main is the body of a TestMain. Main starts a sandbox, stores the sandbox in a variable of the tests, runs the
@@ -118,6 +121,9 @@ func run(m *testing.M, o world.Options, into **Sandbox) (code int, err error) {
 	if o.Pools == nil {
 		o.Pools = []pool.Spec{}
 	}
+	if o.Azure.Granted, err = azureRole(); err != nil {
+		return 1, err
+	}
 	if s.World, err = world.Start(context.Background(), o); err != nil {
 		return 1, err
 	}
@@ -131,7 +137,7 @@ func run(m *testing.M, o world.Options, into **Sandbox) (code int, err error) {
 	if err := s.Stop(); err != nil {
 		return code, err
 	}
-	return code, world.Judge(s.World, os.Stdout, s.AtOnce)
+	return code, world.Judge(s.World, os.Stdout, s.AtOnce, s.foreignAccounts()...)
 }
 
 // gather makes the directory with the programs.
@@ -199,7 +205,7 @@ func (s *Sandbox) Run(t testing.TB, env []string, name string, args ...string) R
 	command := exec.CommandContext(ctx, filepath.Join(s.Programs, name), args...)
 	var stdout, stderr bytes.Buffer
 	command.Stdout, command.Stderr = &stdout, &stderr
-	command.Env = append(s.Env(), env...)
+	command.Env = append(s.Env(), append(s.rightsOf(t, name), env...)...)
 	err := command.Run()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) || ctx.Err() != nil {

@@ -62,8 +62,8 @@ func (r *record) close() error {
 const recordsVariable = "KAMINO_RECORDS"
 
 // Judge checks Kamino's promises against the logs of the stopped sandbox, and writes the report. most is how many nodes captures may
-// reserve at once, if no policy allows more. A broken promise is an error.
-func Judge(w *World, out io.Writer, most int) error {
+// reserve at once, if no policy allows more. A broken promise is an error, and so is a Kamino with a foreign account.
+func Judge(w *World, out io.Writer, most int, foreign ...string) error {
 	if to := os.Getenv(recordsVariable); to != "" {
 		if err := keepRecord(w, filepath.Join(to, fmt.Sprintf("%s-%d", filepath.Base(os.Args[0]), os.Getpid()))); err != nil {
 			return err
@@ -73,7 +73,13 @@ func Judge(w *World, out io.Writer, most int) error {
 	if err != nil {
 		return err
 	}
-	return report.Print(out)
+	err = report.Print(out)
+	for _, account := range foreign {
+		if line := report.Accounts[account]; line != "" {
+			err = errors.Join(err, fmt.Errorf("kamino acted as %s, not with the rights that its users give: %s", account, line))
+		}
+	}
+	return err
 }
 
 func keepRecord(w *World, to string) error {

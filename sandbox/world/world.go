@@ -184,8 +184,16 @@ func (w *World) StopRequested() <-chan struct{} { return w.asked }
 // Lost delivers the reason why the sandbox cannot continue. The caller must call Stop then.
 func (w *World) Lost() <-chan error { return w.lost }
 
+// Administrator is the user with all rights in the cluster.
+const Administrator = "admin"
+
 // Config is a client configuration with all rights in the cluster.
 func (w *World) Config() *rest.Config { return w.plane.Admin() }
+
+// Kubeconfig is the kubeconfig of another user, with a certificate.
+func (w *World) Kubeconfig(user string, groups ...string) ([]byte, error) {
+	return w.plane.Kubeconfig(user, groups...)
+}
 
 // Kube is a client of the cluster with all rights.
 func (w *World) Kube() kubernetes.Interface { return w.kube }
@@ -311,7 +319,7 @@ func (w *World) startControlPlane(ctx context.Context) error {
 	}
 	w.directory.APIPort = w.plane.Port()
 	w.servers.CA = ca.CertPEM()
-	if w.servers.Kubeconfig, err = w.plane.Kubeconfig("admin", "system:masters"); err != nil {
+	if w.servers.Kubeconfig, err = w.plane.Kubeconfig(Administrator, "system:masters"); err != nil {
 		return err
 	}
 	w.progress("control plane: etcd, API server, controller manager and scheduler serve %s (%.1f s)", w.plane.URL(), time.Since(began).Seconds())

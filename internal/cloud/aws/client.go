@@ -3,6 +3,7 @@ package aws
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"os"
 	"sync"
@@ -69,6 +70,8 @@ type account struct {
 	// deleted resource for some time. Keys of made are request keys; keys of gone are region and ID.
 	created map[string]createdResource
 	deleted map[string]time.Time
+	// unanswered are the IDs of resources whose deletion had no answer.
+	unanswered map[string]bool
 	// versions are launch template versions by versionKey.
 	versions map[string]seenVersion
 	// unreadable are the versions that AWS did not let this process read, by versionKey.
@@ -113,7 +116,7 @@ func newAccount(c Config) *account {
 		config: c, clients: map[string]any{}, imageTexts: map[string]string{}, available: map[string]cachedImage{}, cachedImages: map[string]cachedImage{},
 		created: map[string]createdResource{}, deleted: map[string]time.Time{}, members: map[string]membership{}, denials: map[string]denial{},
 		groupTags: map[cloud.PoolID]map[string]string{}, uefi: map[string]uefiVariables{},
-		versions: map[string]seenVersion{}, unreadable: map[string]bool{},
+		versions: map[string]seenVersion{}, unreadable: map[string]bool{}, unanswered: map[string]bool{},
 		largeRegions: map[string]bool{}, completed: map[string]completedSnapshots{}, standbys: map[string]enteredStandby{},
 		uses: &useLog{now: c.Now, at: map[string]time.Time{}},
 	}
@@ -217,6 +220,28 @@ func (a *account) recordDeleted(region, id string) {
 			delete(a.created, as)
 		}
 	}
+}
+
+// deleteByID sends a deletion. The published policies allow it by the tags of the resource, and what is gone has none: if AWS denies a
+// deletion after one without an answer, and shows no such resource, the error is that of the read.
+func deleteByID(a *account, of fmt.Stringer, id string, send, read func() error) error {
+	err := send()
+	a.mu.Lock()
+	before := a.unanswered[id]
+	kind := cloud.KindOf(fail("delete", of, err))
+	switch kind { //nolint:exhaustive // other answers say what happened
+	case cloud.Unavailable:
+		a.unanswered[id] = true
+	case "":
+		delete(a.unanswered, id)
+	}
+	a.mu.Unlock()
+	if before && kind == cloud.Denied {
+		if shown := read(); isNotFound(shown) {
+			return shown
+		}
+	}
+	return err
 }
 
 // forgetDeleted removes the record of a deletion.

@@ -402,7 +402,13 @@ func (p copier) EndCopy(ctx context.Context, spec cloud.CopySpec) (cloud.State, 
 	default:
 		id = sdk.ToString(v.VolumeId)
 	}
-	_, err = p.account.ec2(ref.region).DeleteVolume(ctx, &ec2.DeleteVolumeInput{VolumeId: sdk.String(id)})
+	err = deleteByID(p.account, ref, id, func() error {
+		_, err := p.account.ec2(ref.region).DeleteVolume(ctx, &ec2.DeleteVolumeInput{VolumeId: sdk.String(id)})
+		return err
+	}, func() error {
+		_, err := p.account.ec2(ref.region).DescribeVolumes(ctx, &ec2.DescribeVolumesInput{VolumeIds: []string{id}})
+		return err
+	})
 	switch {
 	case err == nil:
 		p.account.recordDeleted(ref.region, id)

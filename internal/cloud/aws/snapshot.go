@@ -269,7 +269,13 @@ func (p *ImageProvider) DeleteSnapshot(ctx context.Context, id cloud.InstanceID,
 func (a *account) deleteSnapshot(ctx context.Context, region string, s types.Snapshot, of fmt.Stringer) error {
 	id, isInUse := sdk.ToString(s.SnapshotId), tagOf(s.Tags, cloud.TagEndsAt) != ""
 	if _, backs := cloud.ReadCacheOf(ctx).Get(backsKey(region, id)); !backs || isInUse {
-		_, err := a.ec2(region).DeleteSnapshot(ctx, &ec2.DeleteSnapshotInput{SnapshotId: sdk.String(id)})
+		err := deleteByID(a, of, id, func() error {
+			_, err := a.ec2(region).DeleteSnapshot(ctx, &ec2.DeleteSnapshotInput{SnapshotId: sdk.String(id)})
+			return err
+		}, func() error {
+			_, err := a.ec2(region).DescribeSnapshots(cloud.WithoutReadCache(ctx), &ec2.DescribeSnapshotsInput{SnapshotIds: []string{id}})
+			return err
+		})
 		switch {
 		case err == nil, isNotFound(err):
 			a.recordDeleted(region, id)

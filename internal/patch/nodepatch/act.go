@@ -119,6 +119,9 @@ func (p *Patcher) makeOrder(ctx context.Context, w *observed, a plan.Action, s S
 	}
 	r := w.record
 	r.Order = &v1alpha1.OrderRecord{Namespace: order.Namespace, UID: order.UID, Key: public}
+	if r.Method == order.Spec.Method { // a deleted NodeOrder is made again, within the time of the first one
+		return s.Save(ctx, r)
+	}
 	if a == plan.OrderPatch {
 		r.Abilities = abilities(w.node)
 	}

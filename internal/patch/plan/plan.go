@@ -57,7 +57,7 @@ func prepare(f Facts) Decision {
 }
 
 // awaitReport follows a recorded order until its report, also for a holder that ends: the unit of the patch runs on without
-// its pod. A second pod finds the unit.
+// its pod. A second pod finds the unit. Without its NodeOrder a pod cannot report, so that a deleted NodeOrder is made again.
 func awaitReport(f Facts) Decision {
 	switch {
 	case f.Reported:
@@ -66,6 +66,8 @@ func awaitReport(f Facts) Decision {
 		return fail(Interrupted)
 	case f.Overdue:
 		return fail(PatchTimeout)
+	case f.Pod != NoPod && !f.OrderLeft:
+		return do(DeletePod)
 	case f.Pod != NoPod && !f.PodKnown:
 		return do(Adopt)
 	case f.Pod == PodFailed:
@@ -74,6 +76,8 @@ func awaitReport(f Facts) Decision {
 		return wait(ForReport)
 	case f.Node != NodeReady:
 		return wait(ForNode)
+	case !f.OrderLeft:
+		return do(OrderPatch)
 	default:
 		return do(RunPod)
 	}

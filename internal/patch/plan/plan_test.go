@@ -41,9 +41,12 @@ const (
 var rules = []rule{
 	plantest.That("only a reserved node is changed", changesNode+"MarkPatched|Finish|",
 		func(w model, _ Decision) bool { return w.f.Lock == Ours && w.f.Node != NodeGone }),
-	plantest.That("nothing begins once the end is decided", begins, func(w model, _ Decision) bool { return w.f.Failure == "" && !w.f.Ending }),
+	plantest.That("nothing begins once the end is decided", begins, func(w model, d Decision) bool {
+		return w.f.Failure == "" && (!w.f.Ending || d.Do == OrderPatch && w.f.Order == PatchOrder)
+	}),
 	plantest.That("only a drained node is patched", "|OrderPatch|", func(w model, _ Decision) bool {
-		return w.f.Cordoned && w.f.Drained && w.f.Node == NodeReady && w.f.Order == NoOrder
+		return w.f.Cordoned && w.f.Drained && w.f.Node == NodeReady && w.f.Order == NoOrder ||
+			w.f.Order == PatchOrder && w.f.Result == NoResult && !w.f.OrderLeft && w.f.Pod == NoPod && !w.f.Rebooted
 	}),
 	plantest.That("only a healthy node is drained and patched", "|Cordon|Evict|OrderPatch|", func(w model, _ Decision) bool {
 		return w.f.Order != NoOrder || w.f.Node != NodeReady || !w.ill

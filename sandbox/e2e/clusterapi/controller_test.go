@@ -2,7 +2,6 @@ package clusterapi
 
 import (
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"testing"
@@ -26,18 +25,10 @@ spec:
     trial: {mode: Apart, soak: 1s}
 `
 
-// TestController lets the controller capture a patched node by copy, the default. In the management cluster the controller has exactly
-// the documented rights. Then the controller observes a node of the version join.
+// TestController lets the controller capture a patched node by copy, the default. Then the controller observes a node of the version join.
 func TestController(t *testing.T) {
 	onlyOn(t, pool.AWS)
 	e := newEnv(t, "controlled")
-	role, _ := e.newAccount()
-	e.Environ = append(e.Environ, sandbox.Intercept(t, func(to sandboxtest.Server, r *http.Request) sandboxtest.Handling {
-		if to == sandboxtest.Management {
-			r.Header.Set("Impersonate-User", "system:serviceaccount:"+sandboxtest.ClusterNamespace+":"+role.Name)
-		}
-		return sandboxtest.Handling{}
-	})...)
 	e.patchDonor()
 	donor := e.Machine(e.Donor)
 	controller := e.StartController()

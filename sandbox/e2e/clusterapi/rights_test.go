@@ -48,7 +48,7 @@ func TestRights(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, "rights")
 	role, kubeconfig := e.newAccount()
-	e.Environ = []string{"KAMINO_MANAGEMENT_KUBECONFIG=" + kubeconfig}
+	e.Environ = append(e.Environ, "KAMINO_MANAGEMENT_KUBECONFIG="+kubeconfig)
 	for i, rule := range role.Rules {
 		if rule.Resources[0] == "awsmachinetemplates" {
 			role.Rules[i].Verbs = []string{"get", "list"}

@@ -18,7 +18,7 @@ func sessions(t *testing.T, dir string) {
 	testscript.Run(t, testscript.Params{
 		Dir: dir,
 		Setup: func(env *testscript.Env) error {
-			for _, pair := range sandbox.Env() {
+			for _, pair := range append(sandbox.Env(), sandbox.AsPerson(t)...) {
 				if name, value, _ := strings.Cut(pair, "="); strings.HasPrefix(name, "AZURE_") || name == "PATH" ||
 					name == "KUBECONFIG" || name == "SSL_CERT_FILE" || name == "KAMINO_SANDBOX_DIR" {
 					env.Setenv(name, value)

@@ -2,10 +2,10 @@ package kubeadm
 
 import (
 	"net/http"
-	"os/exec"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -24,7 +24,7 @@ func TestKilledWithEachWrite(t *testing.T) {
 	}
 	kill := func(t *testing.T, e *sandboxtest.Env, args []string) {
 		t.Helper()
-		output := (&killer{TB: t, namespace: e.Namespace, args: append(args, e.NamespaceFlags()...)}).killWithEachWrite()
+		output := (&killer{TB: t, namespace: e.Namespace, rights: e.Environ, args: append(args, e.NamespaceFlags()...)}).killWithEachWrite()
 		if want := "now builds new nodes from version "; !strings.Contains(output, want) {
 			t.Fatalf("the last command did not write %q:\n%s", want, output)
 		}
@@ -54,8 +54,8 @@ const maxKills = 60
 // killer runs kamino repeatedly, and kills the processes.
 type killer struct {
 	testing.TB
-	namespace string
-	args      []string
+	namespace    string
+	args, rights []string
 	// inFreeze: a process was killed at its snapshot of a disk in use.
 	inFreeze bool
 }
@@ -89,8 +89,9 @@ func (k *killer) killWithEachWrite() (output string) {
 func (k *killer) killWithWrite(nth int, after bool) (wrote, output string) {
 	k.Helper()
 	var mu sync.Mutex
-	command, writes := exec.Command(sandbox.Kamino, k.args...), 0
-	env := sandbox.Intercept(k, func(to sandboxtest.Server, r *http.Request) sandboxtest.Handling {
+	var process *sandboxtest.Process
+	writes := 0
+	env := sandbox.Intercept(k, k.rights, func(to sandboxtest.Server, r *http.Request) sandboxtest.Handling {
 		if to == sandboxtest.APIServer {
 			return sandboxtest.Handling{}
 		}
@@ -107,7 +108,7 @@ func (k *killer) killWithWrite(nth int, after bool) (wrote, output string) {
 		if write != "" {
 			writes++
 		}
-		kill := func() { _ = command.Process.Kill() } // an error means that the process has exited
+		kill := func() { process.Signal(syscall.SIGKILL) }
 		switch {
 		case write == "" || writes < nth:
 			return sandboxtest.Handling{}
@@ -121,8 +122,10 @@ func (k *killer) killWithWrite(nth int, after bool) (wrote, output string) {
 		kill()
 		return sandboxtest.Handling{Drop: true}
 	})
-	command.Env = append(sandbox.Env(), env...)
-	out, err := command.CombinedOutput()
+	mu.Lock() // no request before there is a process
+	process = sandbox.Start(k, env, "kamino", k.args...)
+	mu.Unlock()
+	code := process.ExitCode()
 	mu.Lock()
 	defer mu.Unlock()
 	if wrote != "" {
@@ -131,10 +134,10 @@ func (k *killer) killWithWrite(nth int, after bool) (wrote, output string) {
 		if err != nil && !apierrors.IsNotFound(err) {
 			k.Fatal(err)
 		}
-		return wrote, string(out)
+		return wrote, process.Output()
 	}
-	if err != nil {
-		k.Fatalf("kamino %s: %v\n%s", strings.Join(k.args, " "), err, out)
+	if code != 0 {
+		k.Fatalf("kamino %s ended with %d\n%s", strings.Join(k.args, " "), code, process.Output())
 	}
-	return "", string(out)
+	return "", process.Output()
 }

@@ -3,8 +3,6 @@ package trouble
 import (
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -38,23 +36,6 @@ type thief struct {
 // ordersOf is a client for the orders of the environment's namespace.
 func ordersOf(e *sandboxtest.Env, config *rest.Config) dynamic.ResourceInterface {
 	return dynamic.NewForConfigOrDie(config).Resource(v1alpha1.GroupVersion.WithResource("nodeorders")).Namespace(e.PodNamespace)
-}
-
-// applyAdmissionPolicy adds the admission policy of the manifests for the environment's namespace.
-func applyAdmissionPolicy(e *sandboxtest.Env) {
-	e.Helper()
-	var policy []string
-	for _, text := range strings.Split(sandbox.Must(e.T, "kamino", append([]string{"manifests"}, e.NamespaceFlags()...)...), "\n---\n") {
-		if strings.Contains(text, "kind: ValidatingAdmissionPolicy") && strings.Contains(text, "name: kamino-nodeorders.") {
-			policy = append(policy, text)
-		}
-	}
-	if len(policy) != 2 {
-		e.Fatalf("the manifests have %d documents of the policy, want 2", len(policy))
-	}
-	file := filepath.Join(e.TempDir(), "policy.yaml")
-	e.Must(os.WriteFile(file, []byte(strings.Join(policy, "\n---\n")), 0o600))
-	sandbox.Must(e.T, "kubectl", "apply", "--server-side", "-f", file)
 }
 
 // endInspection ends the pods that inspect the donor's disk, which with an idle image would run forever.
@@ -204,7 +185,6 @@ func (t *thief) expectPolicy() {
 func TestGeneralizePodTokenIsLimited(t *testing.T) {
 	t.Parallel()
 	e := sandbox.NewEnv(t, "name=forge,nodes=2")
-	applyAdmissionPolicy(e)
 	// A pod that never ends simulates a node that the thief controls.
 	capture := e.CaptureWith(e.Donor, "generalize: {image: 'example.com/idle:v1'}")
 	thief := stealToken(e)

@@ -49,6 +49,7 @@ func TestKilledAndResumed(t *testing.T) {
 	e := sandbox.NewEnv(t, "name=sigkill,nodes=2,profile=bootstrap")
 	file := filepath.Join(t.TempDir(), "cloud-init.yaml")
 	e.Must(os.WriteFile(file, specOf(e, e.Donor).CustomData, 0o600))
+	grantSecrets(e)
 	args := sandboxtest.CaptureArgs(t, e.Donor, "--method", string(v1alpha1.MethodCopy), "--custom-data", file)
 	for _, request := range []sandboxtest.Request{sandboxtest.CreateDisk, sandboxtest.CreateVersion} {
 		killAt(e, request, args...)

@@ -31,6 +31,14 @@ func specOf(e *sandboxtest.Env, node string) fleet.Spec {
 	return fleet.Spec{}
 }
 
+// grantSecrets grants what --custom-data needs (docs/reference/prototype.md).
+func grantSecrets(e *sandboxtest.Env) {
+	e.Helper()
+	sandbox.Must(e.T, "kubectl", "-n", e.Namespace, "create", "role", "custom-data", "--resource=secrets", "--verb=create,get,patch,delete")
+	sandbox.Must(e.T, "kubectl", "-n", e.Namespace, "create", "rolebinding", "custom-data", "--role=custom-data",
+		"--serviceaccount="+e.Namespace+":kamino-engine")
+}
+
 // TestRestoredPoolBootstraps: the first capture gets a copy of the pool's customData, which no cloud returns. With
 // the copy, `kamino restore` makes the next node bootstrap from the same bytes, even without the Prototype.
 func TestRestoredPoolBootstraps(t *testing.T) {
@@ -39,6 +47,7 @@ func TestRestoredPoolBootstraps(t *testing.T) {
 	first := specOf(e, e.Donor)
 	file := filepath.Join(t.TempDir(), "cloud-init.yaml")
 	e.Must(os.WriteFile(file, first.CustomData, 0o600))
+	grantSecrets(e)
 	e.Capture(e.Donor, "--custom-data", file).ExpectExit(0)
 	p := e.AssertSucceeded(e.Donor)
 

@@ -49,7 +49,7 @@ const createTemplateVersion = "CreateLaunchTemplateVersion"
 func startControllers(t *testing.T) *deployment {
 	t.Helper()
 	d := &deployment{T: t, killed: map[string]*killing{}, broken: make(chan struct{})}
-	d.environ = sandbox.Intercept(t, d.handle)
+	d.environ = sandbox.Intercept(t, sandbox.Rights(t, v1alpha1.DefaultNamespace), d.handle)
 	t.Cleanup(func() {
 		if !t.Failed() {
 			return

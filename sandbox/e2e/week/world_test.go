@@ -101,9 +101,8 @@ func newWeek(t *testing.T, seed uint64) *week {
 	w.log, err = os.Create(filepath.Join(w.dir, "controllers.log"))
 	w.must(err)
 	w.Cleanup(w.show)
-	w.environ = sandbox.Intercept(t, w.handle)
-	w.apply("manifests", sandbox.Must(t, "kamino", "manifests"))
-	sandbox.Must(t, "kubectl", "wait", "--for=condition=Established", "crd/prototypes.kamino.dev", "crd/prototypepolicies.kamino.dev")
+	sandbox.Install(t)
+	w.environ = sandbox.Intercept(t, sandbox.Rights(t, v1alpha1.DefaultNamespace), w.handle)
 	w.applyPolicy(1)
 	sandbox.AtOnce = 1 // the policy alone allows more
 	return w
