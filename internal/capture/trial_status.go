@@ -141,6 +141,8 @@ func trialProgress(w *pass, d plan.Decision) string {
 		return "the last attempt has no verdict, and another attempt follows: " + inconclusiveReason(w)
 	case d.Why == plan.ForPromotion && w.promotion.change.HandOver != "":
 		return "handed over: " + w.promotion.change.HandOver
+	case d.Why == plan.ForPromotion && w.promotion.heldBack != "":
+		return w.promotion.heldBack
 	case d.Why == plan.ForPromotion:
 		return fmt.Sprintf("waiting for `kamino promote %s %s`", w.p.Spec.Pool, w.p.Spec.Version)
 	}
@@ -164,8 +166,12 @@ func reportTrialPassed(w *pass, d plan.Decision, now time.Time) {
 	}
 }
 
-// promotionWait is the reason and the message of the wait for a person.
-func promotionWait(p *v1alpha1.Prototype) (reason, message string) {
+// promotionWait is the reason and the message of the wait for a person, or for other pools.
+func promotionWait(p *v1alpha1.Prototype, heldBack string) (reason, message string) {
+	if heldBack != "" {
+		return v1alpha1.HeldBackReason, fmt.Sprintf("version %s of pool %s is complete, and held back: %s. To promote it now, run `kamino promote %s %s`",
+			p.Spec.Version, p.Spec.Pool, heldBack, p.Spec.Pool, p.Spec.Version)
+	}
 	if over := p.Status.HandsOver(); over != "" {
 		return HandedOver, fmt.Sprintf("version %s of pool %s is complete and handed over: %s%s", p.Spec.Version, p.Spec.Pool, over, compared(p.Status.Recipe))
 	}

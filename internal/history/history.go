@@ -162,6 +162,8 @@ type Capture struct {
 	// AwaitsPromotion is true if the complete version awaits promotion by a person. The capture itself does not change the
 	// recipe.
 	AwaitsPromotion bool `json:"awaitsPromotion,omitempty"`
+	// HeldBack is why an awaited promotion waits for other pools, and not for a person.
+	HeldBack string `json:"heldBack,omitempty"`
 	// HandOver is the change that the person makes with another tool that owns the recipe.
 	HandOver string `json:"handOver,omitempty"`
 	// HasTrial is true during the trial of the version. A trial in the pool changes the recipe temporarily.
@@ -251,7 +253,11 @@ func inFlight(prototypes []v1alpha1.Prototype) []Capture {
 		if ended || p.Status.Failure != nil || p.DeletionTimestamp != nil {
 			continue
 		}
-		captures = append(captures, Capture{Prototype: p.Name, Version: p.Spec.Version, Donor: p.Spec.Donor.NodeName,
+		held := ""
+		if p.Status.HeldBack() {
+			held = p.Status.Progress
+		}
+		captures = append(captures, Capture{HeldBack: held, Prototype: p.Name, Version: p.Spec.Version, Donor: p.Spec.Donor.NodeName,
 			AwaitsPromotion: p.Status.Phase == v1alpha1.PhaseAwaitingPromotion, HandOver: p.Status.HandsOver(),
 			HasTrial: p.Status.Phase == v1alpha1.PhaseRunningTrial})
 	}

@@ -33,6 +33,10 @@ func (h History) Notes() []string {
 			n.add("Version %s is handed over: %s.", c.Version, c.HandOver)
 			continue
 		}
+		if c.HeldBack != "" {
+			n.add("Version %s is held back: %s. To promote it now, run `kamino promote %s %s`.", c.Version, c.HeldBack, h.Pool, c.Version)
+			continue
+		}
 		if c.AwaitsPromotion {
 			n.add("Version %s waits for approval: run `kamino promote %s %s`.", c.Version, h.Pool, c.Version)
 			continue

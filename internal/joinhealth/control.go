@@ -15,7 +15,8 @@ const (
 	noNeighbors = 24 * time.Hour
 )
 
-// control returns the joins that a version is compared with: nodes of other pools, and of other versions of this pool.
+// control returns the joins that a version is compared with: nodes of other pools, and of other versions of this pool. Pools whose own new
+// version fails are left out, because one bad package can be in all versions of a day.
 func (f Facts) control() []Join {
 	control := slices.Clone(f.Elsewhere)
 	for _, join := range f.Joins {
@@ -26,17 +27,20 @@ func (f Facts) control() []Join {
 	return control
 }
 
+// allOthers returns the control nodes, and the nodes of failing versions of the same day. Without a control node, these look like an outage.
+func (f Facts) allOthers() []Join { return append(f.control(), f.SameDay...) }
+
 // against returns the number of failures that speak against the version: control nodes before and after joined, and more joined
 // than failed. Without control nodes, failures count over a long time, or at once if no other pool got a node.
 func (f Facts) against(e evidence) int {
-	control := f.control()
+	control, all := f.control(), f.allOthers()
 	isLong := e.failed[len(e.failed)-1].Running.Sub(e.first.Running) >= controlWait*e.first.late().Sub(e.first.Running)
 	n := 0
 	for _, join := range e.failed {
 		switch {
 		case join.isOutdone(control, f.Now) && join.mostJoined(control, f.Now) && !join.followsFailure(control),
-			isLong && !join.isShared(control),
-			!e.everJoined && !join.hasNeighbors(f.Elsewhere):
+			isLong && !join.isShared(all),
+			!e.everJoined && !join.hasNeighbors(slices.Concat(f.Elsewhere, f.SameDay)):
 			n++
 		}
 	}

@@ -50,8 +50,9 @@ type Facts struct {
 	// Unlisted names unready Nodes among Others without an instance in the cloud, and the reason; empty if there are
 	// none. Any client that writes Nodes can have made these Nodes.
 	Unlisted string
-	// Elsewhere are the joins of other pools' nodes.
-	Elsewhere []Join
+	// Elsewhere are the joins of other pools' nodes, and SameDay those of pools whose version was built less than a day apart from Current, and
+	// fails too (MostFail).
+	Elsewhere, SameDay []Join
 	// Cohorts compares all nodes of Current with others.
 	Cohorts Cohorts
 	// Suspect is the version after an automatic rollback, until its guilt is decided; empty if there is none.
@@ -190,6 +191,9 @@ func (f Facts) stays(e evidence) string {
 		return "there is no version to roll back to"
 	case f.against(e) < fewest && f.othersFail(e):
 		return "nodes of other versions or pools did not join in the same time either, so the image may not be the cause"
+	case f.against(e) < fewest && len(f.SameDay) > 0:
+		return "other pools took a version on the same day, and its nodes fail, too; without enough nodes of older versions elsewhere, " +
+			"Kamino cannot tell an outage from a fault in all versions"
 	case f.against(e) < fewest:
 		return "too few nodes of other versions or pools started later and joined, so there is too little evidence against the image"
 	case f.Others == 0:

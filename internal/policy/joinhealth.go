@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -86,6 +87,7 @@ type watchedPool struct {
 func (d *joinTracker) watchAll(ctx context.Context, w *observed) {
 	raw := d.Nodes.Sums(w.now)
 	sums, unlisted := d.verifySums(ctx, raw, w.now)
+	sums = d.withoutSuspects(sums, w.now)
 	var wait sync.WaitGroup
 	slots := make(chan struct{}, parallel)
 	rulesOf := map[cloud.PoolID]*rules{}
@@ -324,11 +326,44 @@ func (d *joinTracker) facts(t *watchedPool, r *rules, now time.Time) joinhealth.
 		return f // no failed join needs a comparison, and many pools have many joins
 	}
 	for id, other := range d.watches {
-		if id != t.pool.ID {
-			f.Elsewhere = append(f.Elsewhere, other.joins...)
+		if id == t.pool.ID {
+			continue
+		}
+		isSuspect := t.isOfDay(other) && joinhealth.MostFail(now, other.joins, other.version)
+		for _, join := range other.joins {
+			if isSuspect && join.Version == other.version {
+				f.SameDay = append(f.SameDay, join)
+			} else {
+				f.Elsewhere = append(f.Elsewhere, join)
+			}
 		}
 	}
 	return f
+}
+
+// withoutSuspects leaves out the nodes of versions that mostly fail themselves: they say nothing about the versions of other pools.
+func (d *joinTracker) withoutSuspects(sums map[cloud.PoolID]nodecache.Summary, now time.Time) map[cloud.PoolID]nodecache.Summary {
+	kept := maps.Clone(sums)
+	for id, t := range d.watches {
+		if _, known := kept[id]; known && joinhealth.MostFail(now, t.joins, t.version) {
+			kept[id] = nodecache.Summary{Nodes: t.ownOthers, Ready: t.ownReady}
+		}
+	}
+	return kept
+}
+
+// isOfDay reports whether the versions of two pools were built less than a day apart, so that one bad package can be in both.
+func (t *watchedPool) isOfDay(other *watchedPool) bool {
+	own, its := t.builtAt(), other.builtAt()
+	return !own.IsZero() && !its.IsZero() && own.Sub(its).Abs() < 24*time.Hour
+}
+
+func (t *watchedPool) builtAt() time.Time {
+	at := slices.IndexFunc(t.look.Images, func(i cloud.Image) bool { return t.version != "" && i.Version == t.version })
+	if at < 0 {
+		return time.Time{}
+	}
+	return history.BuiltAt(t.look.Images[at])
 }
 
 // decideRollback judges a pool's version, and takes the next step.
