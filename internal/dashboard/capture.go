@@ -91,6 +91,9 @@ func policiesOf(all []v1alpha1.PrototypePolicy, h history.History, now time.Time
 			}
 			if s.JoinHealth != nil {
 				p.JoinHealth = strings.TrimSuffix(s.JoinHealth.State+": "+s.JoinHealth.Message, ": ")
+				if s.JoinHealth.Cohorts != "" {
+					p.JoinHealth += "; " + s.JoinHealth.Version + ": " + s.JoinHealth.Cohorts
+				}
 			}
 			shown = append(shown, p)
 		}

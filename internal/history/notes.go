@@ -17,6 +17,9 @@ func (h History) Notes() []string {
 	var n sentences
 	n.recipe(h)
 	n.versions(h)
+	if h.Cohorts != "" {
+		n.add("%s: %s.", h.Recipe.Version, h.Cohorts)
+	}
 	n.trust(h)
 	for _, v := range h.Versions {
 		if v.SavedRecipe != "" {

@@ -10,11 +10,11 @@ import (
 // A cohort is all nodes of one version of a pool, for as long as they live. Joins end after an hour; the cohort shows what comes later, such as
 // a lease of an address or a credential that ends, and what only the pods of users need.
 
-// The rule for cohorts: at least leastLost nodes of the version are in trouble, with at least leastCompared nodes on each side. Fisher's exact
+// The rule for cohorts: at least leastLost nodes of the version are in trouble, with at least LeastCompared nodes on each side. Fisher's exact
 // test gives at most ifAll if all of the version's nodes are, and else at most ifSome. TestCohortFalseAlarms holds the figures.
 const (
 	leastLost     = 3
-	leastCompared = 3
+	LeastCompared = 3
 	ifAll, ifSome = 0.005, 0.0005
 )
 
@@ -28,9 +28,16 @@ type CohortNode struct {
 	Running time.Time
 	Ready   bool
 	Changed time.Time
-	// Pods are the workloads with a pod on the node, and whether the pod runs well; nil if nobody looked. A workload is one template of one
-	// owner, so that a rollout is another workload.
-	Pods map[string]bool
+	// PodsSeen: somebody looked at the pods within the last hour. PodsFail is a workload that fails on the node, as PodsFailing returned it.
+	PodsSeen bool
+	PodsFail string
+}
+
+// NodePods are the pods of a node: the workloads, and whether the pod runs well. A workload is one template of one owner, so that a rollout is
+// another workload.
+type NodePods struct {
+	Node, Version string
+	Workloads     map[string]bool
 }
 
 // Share is the number of good nodes among nodes.
@@ -41,9 +48,14 @@ func (s Share) String() string { return fmt.Sprintf("%d of %d", s.Good, s.Nodes)
 // Comparison compares the nodes of a version with other nodes of the pool.
 type Comparison struct{ Version, Others Share }
 
-// Cohorts compares by two counts: the nodes that are Ready, of at least the same age, and the nodes where all pods run that run on nodes of the
-// other cohort.
-type Cohorts struct{ Ready, Pods Comparison }
+// Cohorts compares by two counts: Ready nodes, and nodes where the pods run that run on nodes of the other cohort.
+type Cohorts struct {
+	// All counts the Ready nodes, and Comparable those that say something about the version.
+	All, Comparable Comparison
+	Pods            Comparison
+	// Fails is one of the failing workloads.
+	Fails string
+}
 
 // add counts a node.
 func (c *Comparison) add(isOfVersion, isGood bool) {
@@ -56,85 +68,85 @@ func (c *Comparison) add(isOfVersion, isGood bool) {
 	}
 }
 
-// CohortsOf counts the nodes. Nodes that are younger than the first node of the version that lost Ready have not come so far, and do not count
-// for Ready; nor does a zone without enough Ready nodes of other versions, because its outage may be the cause. A node that is not Ready for a
-// short time counts as Ready.
+// CohortsOf counts the nodes. Nodes that are younger than the first node of the version that lost Ready have not come so far, and are not
+// comparable; nor are those in a zone where most nodes of other versions are not Ready, because its outage may be the cause. A node that is not
+// Ready for a short time counts as Ready.
 func CohortsOf(now time.Time, version string, nodes []CohortNode, limits Limits) (c Cohorts) {
 	limits = limits.Defaulted()
 	isLost := func(n CohortNode) bool { return !n.Ready && now.Sub(n.Changed) >= limits.Unready }
 	age := time.Duration(math.MaxInt64)
 	zones := map[string]*Comparison{}
 	for _, n := range nodes {
-		if n.Version == version && isLost(n) && n.Changed.After(n.Running) {
+		isOf := n.Version == version
+		if isOf && isLost(n) && n.Changed.After(n.Running) {
 			age = min(age, n.Changed.Sub(n.Running))
 		}
 		if zones[n.Zone] == nil {
 			zones[n.Zone] = &Comparison{}
 		}
-		zones[n.Zone].add(n.Version == version, !isLost(n))
-	}
-	for _, n := range nodes {
-		if others := zones[n.Zone].Others; now.Sub(n.Running) >= age && (n.Version != version || 2*others.Good > others.Nodes) {
-			c.Ready.add(n.Version == version, !isLost(n))
-		}
-	}
-	c.Pods = podsOf(version, nodes)
-	return c
-}
-
-// podsOf counts the nodes where each pod runs well whose workload runs well on a node of the other cohort: a workload that fails everywhere, or
-// that only one cohort has, says nothing about the image.
-func podsOf(version string, nodes []CohortNode) (c Comparison) {
-	wellIn := [2]map[string]bool{{}, {}} // of the version, and of others
-	side := func(n CohortNode) int {
-		if n.Version == version {
-			return 0
-		}
-		return 1
-	}
-	for _, n := range nodes {
-		for workload, well := range n.Pods {
-			if well {
-				wellIn[side(n)][workload] = true
+		zones[n.Zone].add(isOf, !isLost(n))
+		c.All.add(isOf, !isLost(n))
+		if n.PodsSeen && n.Ready {
+			c.Pods.add(isOf, n.PodsFail == "")
+			if isOf && n.PodsFail != "" {
+				c.Fails = n.PodsFail
 			}
 		}
 	}
 	for _, n := range nodes {
-		if n.Pods == nil {
-			continue
+		if others := zones[n.Zone].Others; now.Sub(n.Running) >= age && (n.Version != version || others.Nodes == 0 || 2*others.Good > others.Nodes) {
+			c.Comparable.add(n.Version == version, !isLost(n))
 		}
-		good := true
-		for workload, well := range n.Pods {
-			good = good && (well || !wellIn[1-side(n)][workload])
-		}
-		c.add(n.Version == version, good)
 	}
 	return c
 }
 
-// Line describes the counts for a table, such as "Ready 3 of 14, before 40 of 41"; empty without two cohorts.
-func (c Cohorts) Line() string {
-	var counts []string
-	for _, count := range []struct {
-		name string
-		Comparison
-	}{{"Ready", c.Ready}, {"pods run", c.Pods}} {
-		if count.Version.Nodes > 0 && count.Others.Nodes > 0 {
-			counts = append(counts, fmt.Sprintf("%s %s, before: %s", count.name, count.Version, count.Others))
+// PodsFailing returns for each node a workload that fails there and runs well on a node of the other cohort; empty if there is none. A workload
+// that fails everywhere, or that only one cohort has, says nothing about the image.
+func PodsFailing(version string, nodes []NodePods) map[string]string {
+	wellIn := map[bool]map[string]bool{true: {}, false: {}} // of the version, and of others
+	for _, n := range nodes {
+		for workload, well := range n.Workloads {
+			if well {
+				wellIn[n.Version == version][workload] = true
+			}
 		}
 	}
-	return strings.Join(counts, "; ")
+	failing := make(map[string]string, len(nodes))
+	for _, n := range nodes {
+		failing[n.Node] = ""
+		for workload, well := range n.Workloads {
+			if was := failing[n.Node]; !well && wellIn[n.Version != version][workload] && (was == "" || workload < was) {
+				failing[n.Node] = workload
+			}
+		}
+	}
+	return failing
+}
+
+// Line is the row of a version, such as "3 of 14 Ready, before: 40 of 41"; empty without two cohorts of some
+// nodes.
+func (c Cohorts) Line() string {
+	if c.All.Version.Nodes < LeastCompared || c.All.Others.Nodes < LeastCompared {
+		return ""
+	}
+	line := fmt.Sprintf("%s Ready, before: %s", c.All.Version, c.All.Others)
+	if c.Pods.Version.Nodes > 0 && c.Pods.Others.Nodes > 0 {
+		line += fmt.Sprintf("; pods run on %s, before: %s", c.Pods.Version, c.Pods.Others)
+	}
+	return line
 }
 
 // worse returns how the version's nodes are worse than others; empty if they are not clearly worse.
 func (c Cohorts) worse(version string) string {
-	if p, is := c.Ready.worse(); is {
+	if p, is := c.Comparable.worse(); is {
 		return fmt.Sprintf("version %s: %s nodes of an age are Ready; other nodes of the pool of that age: %s (p = %.2g)",
-			version, c.Ready.Version, c.Ready.Others, p)
+			version, c.Comparable.Version, c.Comparable.Others, p)
 	}
 	if p, is := c.Pods.worse(); is {
-		return fmt.Sprintf("version %s: on %s nodes all pods run that run on other nodes of the pool; of the other nodes: %s (p = %.2g)",
-			version, c.Pods.Version, c.Pods.Others, p)
+		workload, _, _ := strings.Cut(c.Fails, "@")
+		return fmt.Sprintf("version %s: on %s nodes the pods run that run on other nodes of the pool; on the other nodes: %s (p = %.2g), for example %s",
+			version, c.Pods.Version, c.Pods.Others, p, workload)
 	}
 	return ""
 }
@@ -142,7 +154,7 @@ func (c Cohorts) worse(version string) string {
 // worse reports whether the version's nodes are clearly worse, with the probability of the difference by chance.
 func (c Comparison) worse() (p float64, is bool) {
 	lost := c.Version.Nodes - c.Version.Good
-	if lost < leastLost || c.Version.Nodes < leastCompared || c.Others.Nodes < leastCompared ||
+	if lost < leastLost || c.Version.Nodes < LeastCompared || c.Others.Nodes < LeastCompared ||
 		c.Version.Good*c.Others.Nodes >= c.Others.Good*c.Version.Nodes {
 		return 1, false
 	}

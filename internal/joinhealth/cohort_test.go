@@ -40,6 +40,12 @@ func TestCohorts(t *testing.T) {
 		return all
 	}
 	before := many(10, aged("a", 5000, 0))
+	in := func(zone string, nodes []CohortNode) []CohortNode {
+		for i := range nodes {
+			nodes[i].Zone = zone
+		}
+		return nodes
+	}
 	for name, test := range map[string]struct {
 		own  []CohortNode
 		with []CohortNode
@@ -55,6 +61,9 @@ func TestCohorts(t *testing.T) {
 		"three of a hundred":      {append(many(97, aged("b", 90, 0)), many(3, aged("b", 90, 61))...), before, ""},
 		"half of the nodes": {append(many(8, aged("b", 90, 0)), many(8, aged("b", 90, 61))...), many(20, aged("a", 5000, 0)),
 			"version b: 8 of 16 nodes of an age are Ready; other nodes of the pool of that age: 20 of 20 (p = 0.00043)"},
+		"their zone is out": {in("z", many(5, aged("b", 90, 61))), append(in("z", many(4, aged("a", 5000, 4990))), many(20, aged("a", 5000, 0))...), ""},
+		"the zone is not": {in("z", many(5, aged("b", 90, 61))), append(in("z", many(3, aged("a", 5000, 0))), before...),
+			"version b: 0 of 5 nodes of an age are Ready; other nodes of the pool of that age: 13 of 13 (p = 0.00012)"},
 		"each died at another age": {[]CohortNode{aged("b", 400, 300), aged("b", 500, 200), aged("b", 600, 70), aged("b", 650, 90)}, before,
 			"version b: 0 of 4 nodes of an age are Ready; other nodes of the pool of that age: 10 of 10 (p = 0.001)"},
 	} {
@@ -66,7 +75,7 @@ func TestCohorts(t *testing.T) {
 
 // TestACohortCallsAPerson: the verdict reports the cohort, and does not roll back.
 func TestACohortCallsAPerson(t *testing.T) {
-	f := Facts{Now: noon, Pool: "workers", Current: "b", Prior: "a", Others: 10, OthersReady: 10, Cohorts: Cohorts{Ready: Comparison{Share{0, 4}, Share{10, 10}}}}
+	f := Facts{Now: noon, Pool: "workers", Current: "b", Prior: "a", Others: 10, OthersReady: 10, Cohorts: Cohorts{Comparable: Comparison{Share{0, 4}, Share{10, 10}}}}
 	v := Decide(f)
 	if v.State != Failing || v.Do != Nothing || !strings.HasPrefix(v.Message, "version b: 0 of 4 nodes of an age are Ready") ||
 		!strings.Contains(v.Message, "kamino rollback workers") {

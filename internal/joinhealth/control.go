@@ -15,8 +15,29 @@ const (
 	noNeighbors = 24 * time.Hour
 )
 
-// control returns the joins that a version is compared with: nodes of other pools, and of other versions of this pool. Pools whose own new
-// version fails are left out, because one bad package can be in all versions of a day.
+// Neighbor is another pool. IsOfDay: its version was built less than a day apart from Current.
+type Neighbor struct {
+	Version string
+	Joins   []Join
+	IsOfDay bool
+}
+
+// Meet sets the joins of other pools. If a version of the same day fails, one bad package can be in all of them, and Current is compared with
+// pools that kept their version.
+func (f *Facts) Meet(all []Neighbor) {
+	isSuspectDay := slices.ContainsFunc(all, func(n Neighbor) bool { return n.IsOfDay && MostFail(f.Now, n.Joins, n.Version) })
+	for _, n := range all {
+		for _, join := range n.Joins {
+			if isSuspectDay && n.IsOfDay && join.Version == n.Version {
+				f.SameDay = append(f.SameDay, join)
+			} else {
+				f.Elsewhere = append(f.Elsewhere, join)
+			}
+		}
+	}
+}
+
+// control returns the joins that a version is compared with: nodes of other pools, and of other versions of this pool.
 func (f Facts) control() []Join {
 	control := slices.Clone(f.Elsewhere)
 	for _, join := range f.Joins {
@@ -27,7 +48,7 @@ func (f Facts) control() []Join {
 	return control
 }
 
-// allOthers returns the control nodes, and the nodes of failing versions of the same day. Without a control node, these look like an outage.
+// allOthers returns the control nodes, and the nodes of versions of the same day. Without a control node, these look like an outage.
 func (f Facts) allOthers() []Join { return append(f.control(), f.SameDay...) }
 
 // against returns the number of failures that speak against the version: control nodes before and after joined, and more joined

@@ -50,8 +50,7 @@ type Facts struct {
 	// Unlisted names unready Nodes among Others without an instance in the cloud, and the reason; empty if there are
 	// none. Any client that writes Nodes can have made these Nodes.
 	Unlisted string
-	// Elsewhere are the joins of other pools' nodes, and SameDay those of pools whose version was built less than a day apart from Current, and
-	// fails too (MostFail).
+	// Elsewhere are the joins of other pools' nodes, and SameDay those of versions that may have the same fault: see Meet.
 	Elsewhere, SameDay []Join
 	// Cohorts compares all nodes of Current with others.
 	Cohorts Cohorts
