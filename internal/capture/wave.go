@@ -36,7 +36,7 @@ func promotions(own *v1alpha1.Prototype, prototypes []v1alpha1.Prototype, polici
 	joins := map[string]*v1alpha1.JoinHealthStatus{}
 	for i := range policies {
 		p := &policies[i]
-		rollsBack[v1alpha1.LabelValue(p.Name)] = p.Spec.Defaulted().Rollback.Mode == v1alpha1.RollbackAutomatic
+		rollsBack[v1alpha1.LabelValue(p.Name)] = p.Spec.Rollback.Mode != v1alpha1.RollbackOff
 		for k := range p.Status.Pools {
 			joins[strings.ToLower(p.Status.Pools[k].ID)] = p.Status.Pools[k].JoinHealth
 		}
