@@ -15,7 +15,7 @@ import (
 const (
 	leastLost     = 3
 	LeastCompared = 3
-	ifAll, ifSome = 0.005, 0.0005
+	ifAll, ifSome = 0.005, 0.0001
 )
 
 // CohortNode is a node of any age.
