@@ -193,12 +193,16 @@ func trialFailureMessage(w *pass, why plan.Reason) string {
 			"version %s of pool %s has failed its trial and is quarantined; the pool is unchanged: %s. Fix the cause on the nodes, then capture again",
 			version, pool, wholeFailure(w, blamed))
 	case plan.TrialInconclusive:
-		text := fmt.Sprintf("the trial of version %s of pool %s has no verdict after %s; the pool is unchanged: %s. Fix the cause and capture again",
+		text := fmt.Sprintf("the trial of version %s of pool %s has no verdict after %s; the pool is unchanged: %s. ",
 			version, pool, settings.Trial.Timeout.Duration, inconclusiveReason(w))
-		if trial.IsRefused(w.record.Trial) {
-			return text
+		switch {
+		case trial.IsRefused(w.record.Trial):
+			return text + "Fix the cause and capture again"
+		case trial.LacksRoom(w.record.Trial):
+			return text + "Raise the quota or free an instance and capture again, or use the version without a trial: " + later +
+				". If the pool never has an instance to spare, set settings.trial.mode to Off: join tracking then watches its first nodes"
 		}
-		return text + ", or use the version without a trial: " + later
+		return text + "Fix the cause and capture again, or use the version without a trial: " + later
 	default: // plan.PromotionStale
 		return fmt.Sprintf("version %s of pool %s was not promoted within %s; the version is kept: %s",
 			version, pool, settings.Promotion.Timeout.Duration, later)
