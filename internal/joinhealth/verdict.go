@@ -10,13 +10,15 @@ import (
 
 // The rule: at least fewest, and more than half, of the window newest judged nodes of the version have failed, or of the newest that started
 // within recent, at most crowd. In a fast pool, six nodes are too few to see that a part of all nodes fails: from share percent of the recent
-// nodes on, the version fails without a break.
+// nodes on, the version fails without a break; in a slow pool, from slowShare percent of the newest crowd on, if more than fewest failed.
 const (
 	window = 6
 	crowd  = 20
 	fewest = 2
 	recent = time.Hour
 	share  = 10
+
+	slowShare = 15
 )
 
 // Healthy is the percentage of Ready nodes of other versions below which another cause than the image is likely.
@@ -154,6 +156,11 @@ func (f Facts) evidence() evidence {
 		if isPart || len(e.failed) <= e.joined && len(hour.failed) > hour.joined {
 			e = hour
 		}
+	}
+	// A slow pool has few nodes in an hour, and the state would come and go.
+	if newest := sampleOf(all[max(0, len(all)-crowd):]); len(e.failed) < fewest && len(newest.failed) > fewest &&
+		len(newest.failed)*100 >= slowShare*min(len(all), crowd) {
+		e = newest
 	}
 	e.everJoined = slices.ContainsFunc(all, func(join Join) bool { return join.Outcome == Joined })
 	if len(e.failed) > 0 {
