@@ -41,6 +41,7 @@ type promotion struct {
 	trials     trials
 	store      store
 	witness    witness
+	waves      bool
 	log        logr.Logger
 }
 

@@ -16,7 +16,7 @@ import (
 // lookWave returns why the version of a policy's capture is held back for versions of other pools; empty if it is not. A pool whose policy
 // rolls nothing back neither waits, nor is waited for.
 func (m promotion) lookWave(ctx context.Context, w *pass) (string, error) {
-	if w.p.Labels[v1alpha1.PolicyLabel] == "" {
+	if !m.waves || w.p.Labels[v1alpha1.PolicyLabel] == "" {
 		return "", nil
 	}
 	policies := &v1alpha1.PrototypePolicyList{}

@@ -120,10 +120,7 @@ func newWeekEnv(t *testing.T, seed uint64) *weekEnv {
 		}
 	}
 	w.must(w.clean.Create(t.Context(), &v1alpha1.PrototypePolicy{
-		ObjectMeta: metav1.ObjectMeta{Name: policyName, UID: "policy"}, Spec: v1alpha1.PrototypePolicySpec{
-			MaxConcurrent: atOnce,
-			Rollback:      v1alpha1.RollbackSettings{Mode: v1alpha1.RollbackOff}, // an operator rolls back, and the pools do not wait for each other
-		},
+		ObjectMeta: metav1.ObjectMeta{Name: policyName, UID: "policy"}, Spec: v1alpha1.PrototypePolicySpec{MaxConcurrent: atOnce},
 	}))
 	w.runKubelets()
 	w.restart()
