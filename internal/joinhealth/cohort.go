@@ -28,7 +28,7 @@ type CohortNode struct {
 	Running time.Time
 	Ready   bool
 	Changed time.Time
-	// PodsSeen: somebody looked at the pods within the last hour. PodsFail is a workload that fails on the node, as PodsFailing returned it.
+	// PodsSeen: someone looked at the pods within the last hour. PodsFail is a workload that fails on the node, as PodsFailing returned it.
 	PodsSeen bool
 	PodsFail string
 }

@@ -31,7 +31,7 @@ type growth struct {
 }
 
 // result of one simulated growth, in nodes and minutes after the first node of the version.
-type result struct{ built, back, told int }
+type result struct{ built, back, alarmed int }
 
 // play returns the result for the first pool after twelve hours; a time is 0 for never.
 func (g growth) play(p failurePattern, seed uint64) (r result) {
@@ -79,8 +79,8 @@ func (g growth) play(p failurePattern, seed uint64) (r result) {
 		}
 		f.Cohorts = CohortsOf(now, "bad", cohort, Limits{})
 		v := Decide(f)
-		if v.State == Failing && r.told == 0 {
-			r.told = minute
+		if v.State == Failing && r.alarmed == 0 {
+			r.alarmed = minute
 		}
 		if v.Do == RollBack {
 			r.built, r.back = minute/int(g.every.Minutes())+1, minute
@@ -93,25 +93,25 @@ func (g growth) play(p failurePattern, seed uint64) (r result) {
 // cell describes the results of some seeds by the worst of them.
 func (g growth) cell(p failurePattern) string {
 	const seeds = 3
-	back, told, built, late, lateTold := 0, 0, 0, 0, 0
+	back, alarms, built, late, lateAlarm := 0, 0, 0, 0, 0
 	for seed := range uint64(seeds) {
 		r := g.play(p, seed)
 		if r.back > 0 {
 			back, built, late = back+1, max(built, r.built), max(late, r.back)
 		}
-		if r.told > 0 {
-			told, lateTold = told+1, max(lateTold, r.told)
+		if r.alarmed > 0 {
+			alarms, lateAlarm = alarms+1, max(lateAlarm, r.alarmed)
 		}
 	}
 	switch {
 	case back == seeds:
 		return fmt.Sprintf("back after %d nodes, %d min", built, late)
-	case told == seeds && back == 0:
-		return fmt.Sprintf("told, %d min", lateTold)
-	case told == seeds:
-		return fmt.Sprintf("told, %d min; back in %d of %d", lateTold, back, seeds)
-	case told > 0:
-		return fmt.Sprintf("told in %d of %d", told, seeds)
+	case alarms == seeds && back == 0:
+		return fmt.Sprintf("alert, %d min", lateAlarm)
+	case alarms == seeds:
+		return fmt.Sprintf("alert, %d min; back in %d of %d", lateAlarm, back, seeds)
+	case alarms > 0:
+		return fmt.Sprintf("alert in %d of %d", alarms, seeds)
 	}
 	return "nothing"
 }

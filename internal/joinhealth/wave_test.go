@@ -111,7 +111,7 @@ func TestOneFaultInSeveralPools(t *testing.T) {
 	}
 }
 
-// TestSameDayFailuresAreNoControl: the sentence tells that versions of the same day fail elsewhere, too.
+// TestSameDayFailuresAreNoControl: the sentence names versions of the same day, which fail elsewhere, too.
 func TestSameDayFailuresAreNoControl(t *testing.T) {
 	f := pool("FF")
 	f.Elsewhere, f.SameDay = nil, joined("2026.03.09", "FF", noon.Add(-2*time.Hour))
