@@ -187,9 +187,9 @@ type JoinHealthStatus struct {
 	// +optional
 	// +kubebuilder:validation:Maximum=2147483647
 	Waiting int32 `json:"waiting,omitempty"`
-	// MedianReady is the median time from the start of an instance to a Ready node.
+	// Cohorts compares all nodes of the version with the pool's other nodes, such as "3 of 14 Ready, before: 40 of 41".
 	// +optional
-	MedianReady *metav1.Duration `json:"medianReady,omitempty"`
+	Cohorts string `json:"cohorts,omitempty"`
 	// Suspect is the version from which the pool rolled back automatically, or is rolling back, until a user
 	// acknowledges the rollback.
 	// +optional

@@ -410,6 +410,20 @@ func (s *PrototypeStatus) HandsOver() string {
 	return s.Recipe.HandOver
 }
 
+// HeldBackReason is the reason of conditions Ready and Reconciling of a version that waits until other pools have shown that the day's versions
+// are good.
+const HeldBackReason = "HeldBack"
+
+// HeldBack reports whether the version waits for other pools, and not for a person.
+func (s *PrototypeStatus) HeldBack() bool {
+	for i := range s.Conditions {
+		if c := &s.Conditions[i]; c.Type == ConditionReady {
+			return s.Phase == PhaseAwaitingPromotion && c.Reason == HeldBackReason
+		}
+	}
+	return false
+}
+
 // RecipeStatus lists the changes of a promotion.
 type RecipeStatus struct {
 	// From and To are the image before and after, in the cloud's notation.

@@ -127,7 +127,7 @@ var rooms = map[string]room{
 	"internal/pool/nodecache": {own: "api cloud pool/membership node/nodestate", foreign: kubeLoop},
 
 	"internal/node":            {own: "api node/nodestate", foreign: kubeClient + " k8s.io/component-helpers k8s.io/kubectl"},
-	"internal/capture":         {own: "capture/admission api capture/plan cloud contents history history/imagecount cloud/imageversion pool/membership node node/kured node/nodestate patch/nodepatch patch/plan process recipe node/reservations history/retention selection trial wording wording/page", foreign: kubeLoop},
+	"internal/capture":         {own: "capture/admission api capture/plan cloud contents history history/imagecount cloud/imageversion joinhealth pool/membership node node/kured node/nodestate patch/nodepatch patch/plan process recipe node/reservations history/retention selection trial wording wording/page", foreign: kubeLoop},
 	"internal/trial/trialnode": {own: "api cloud node node/nodestate trial/probe selection/expression trial", foreign: kubeClient + yaml + " k8s.io/component-helpers k8s.io/pod-security-admission"},
 	"internal/rebuild":         {own: "api cloud pool/membership node node/kured pool/nodecache node/nodestate rebuild/plan step", foreign: kubeLoop},
 	"internal/doctor":          {own: "attention capture/admission api pool/bootstrapkind pool/capturemethod cloud history history/imagecount cloud/imageversion pool/membership node node/kured node/nodestate wording/page node/reservations selection wording", foreign: kubeLoop + yaml},

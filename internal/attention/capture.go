@@ -66,7 +66,7 @@ func (l *list) running(p *v1alpha1.Prototype) {
 	item := Item{Subject: "prototype " + p.Name, Pool: pool, Since: phaseSince(p), Command: "kamino describe " + p.Name}
 	l.failed(p)
 	l.stalled(p, item)
-	if phase == v1alpha1.PhaseAwaitingPromotion {
+	if phase == v1alpha1.PhaseAwaitingPromotion && !p.Status.HeldBack() {
 		l.awaitsPromotion(p, item)
 	}
 	if back := BackInService(p); isHeld(p) && !back.Latest.IsZero() && now.After(back.Latest) {

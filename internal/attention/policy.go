@@ -127,7 +127,10 @@ func (l *list) policyPool(p *v1alpha1.PrototypePolicy, s *v1alpha1.PoolStatus) {
 	}
 	if j := s.JoinHealth; j != nil && j.State == string(joinhealth.Failing) && l.isCurrent(s) {
 		i := item(NodesDoNotJoin, j.State, j.Message)
-		i.Since, i.Next = firstOverdue(j), fmt.Sprintf("new nodes still use version %s, until you act", j.Version)
+		if first := firstOverdue(j); !first.IsZero() { // otherwise, nodes of a cohort call for a person, and the condition knows since when
+			i.Since = first
+		}
+		i.Next = fmt.Sprintf("new nodes still use version %s, until you act", j.Version)
 		l.add(i, s.Name)
 	}
 	l.decision(p, s, item)

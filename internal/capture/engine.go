@@ -47,6 +47,8 @@ type Engine struct {
 	// PolicyConcurrent, if set, returns the limit of the cluster's policies; the larger limit applies. The function
 	// must be quick and safe for concurrent use.
 	PolicyConcurrent func() int
+	// Waves: the version of a policy waits for versions of other pools (see lookWave). Only a process that stays, and tracks joins, sets it.
+	Waves bool
 	// TrialObserver inspects trial nodes. If nil, a Prototype with a trial is refused.
 	TrialObserver TrialObserver
 	// Unhealthy returns why a Ready node is not healthy in service, such as a DaemonSet without a Ready pod; empty without a

@@ -227,6 +227,7 @@ func (s *testEnv) buildCluster(peer cloud.InstanceID) {
 // restart is a new process: a new engine that knows nothing.
 func (s *testEnv) restart() {
 	s.engine = &Engine{
+		Waves:         true,
 		PodNamespace:  s.podNamespace,
 		Client:        s.faulty,
 		Kube:          s.kube,

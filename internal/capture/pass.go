@@ -95,6 +95,7 @@ type promotionObjects struct {
 	change          cloud.RecipeChange
 	contentsChange  string // difference from the contents of the version in the recipe, in one line
 	retire          []string
+	heldBack        string // why the version waits for other pools
 	savedRecipeName string // the Secret with the saved parts of the recipe
 	// customData is the user's copy for the saved recipe; nil without one.
 	customData []byte

@@ -41,6 +41,7 @@ type promotion struct {
 	trials     trials
 	store      store
 	witness    witness
+	waves      bool
 	log        logr.Logger
 }
 
@@ -65,7 +66,11 @@ func (m promotion) lookRecipe(ctx context.Context, w *pass) error {
 		return err
 	}
 	f.Promotion.Recipe, f.Promotion.Manual = recipeState(w), f.Promotion.Manual || w.promotion.change.HandOver != ""
-	if f.Promotion.Recipe == plan.RecipeElsewhere {
+	if f.Promotion.Recipe == plan.RecipeElsewhere && !f.Promotion.Manual {
+		w.promotion.heldBack, err = m.lookWave(ctx, w)
+		f.Promotion.Manual = w.promotion.heldBack != ""
+	}
+	if f.Promotion.Recipe == plan.RecipeElsewhere && err == nil {
 		m.lookContents(ctx, w)
 		f.Promotion.Saved, err = m.lookSaved(ctx, w)
 	}

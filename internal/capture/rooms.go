@@ -79,7 +79,7 @@ func (e *Engine) rooms() rooms {
 	r.images = images{cloud: e.Cloud, witness: missing, now: e.now}
 	r.promotion = promotion{
 		kube: e.Kube, client: e.Client, cloud: e.Cloud, namespace: leases.Namespace, customData: data, trials: r.trials, store: kept, witness: missing,
-		log: e.Log,
+		waves: e.Waves, log: e.Log,
 	}
 	return r
 }

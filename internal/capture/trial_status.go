@@ -141,6 +141,8 @@ func trialProgress(w *pass, d plan.Decision) string {
 		return "the last attempt has no verdict, and another attempt follows: " + inconclusiveReason(w)
 	case d.Why == plan.ForPromotion && w.promotion.change.HandOver != "":
 		return "handed over: " + w.promotion.change.HandOver
+	case d.Why == plan.ForPromotion && w.promotion.heldBack != "":
+		return w.promotion.heldBack
 	case d.Why == plan.ForPromotion:
 		return fmt.Sprintf("waiting for `kamino promote %s %s`", w.p.Spec.Pool, w.p.Spec.Version)
 	}
@@ -164,8 +166,12 @@ func reportTrialPassed(w *pass, d plan.Decision, now time.Time) {
 	}
 }
 
-// promotionWait is the reason and the message of the wait for a person.
-func promotionWait(p *v1alpha1.Prototype) (reason, message string) {
+// promotionWait is the reason and the message of the wait for a person, or for other pools.
+func promotionWait(p *v1alpha1.Prototype, heldBack string) (reason, message string) {
+	if heldBack != "" {
+		return v1alpha1.HeldBackReason, fmt.Sprintf("version %s of pool %s is complete, and held back: %s. To promote it now, run `kamino promote %s %s`",
+			p.Spec.Version, p.Spec.Pool, heldBack, p.Spec.Pool, p.Spec.Version)
+	}
 	if over := p.Status.HandsOver(); over != "" {
 		return HandedOver, fmt.Sprintf("version %s of pool %s is complete and handed over: %s%s", p.Spec.Version, p.Spec.Pool, over, compared(p.Status.Recipe))
 	}
@@ -187,12 +193,16 @@ func trialFailureMessage(w *pass, why plan.Reason) string {
 			"version %s of pool %s has failed its trial and is quarantined; the pool is unchanged: %s. Fix the cause on the nodes, then capture again",
 			version, pool, wholeFailure(w, blamed))
 	case plan.TrialInconclusive:
-		text := fmt.Sprintf("the trial of version %s of pool %s has no verdict after %s; the pool is unchanged: %s. Fix the cause and capture again",
+		text := fmt.Sprintf("the trial of version %s of pool %s has no verdict after %s; the pool is unchanged: %s. ",
 			version, pool, settings.Trial.Timeout.Duration, inconclusiveReason(w))
-		if trial.IsRefused(w.record.Trial) {
-			return text
+		switch {
+		case trial.IsRefused(w.record.Trial):
+			return text + "Fix the cause and capture again"
+		case trial.LacksRoom(w.record.Trial):
+			return text + "Raise the quota or free an instance and capture again, or use the version without a trial: " + later +
+				". If the pool never has an instance to spare, set settings.trial.mode to Off: join tracking then watches its first nodes"
 		}
-		return text + ", or use the version without a trial: " + later
+		return text + "Fix the cause and capture again, or use the version without a trial: " + later
 	default: // plan.PromotionStale
 		return fmt.Sprintf("version %s of pool %s was not promoted within %s; the version is kept: %s",
 			version, pool, settings.Promotion.Timeout.Duration, later)

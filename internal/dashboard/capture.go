@@ -43,7 +43,7 @@ func captureOf(p *v1alpha1.Prototype, now time.Time) Capture {
 	} else if is := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionStalled); is != nil && is.Status == metav1.ConditionTrue {
 		c.Waits = is.Message
 	}
-	if p.Status.Phase == v1alpha1.PhaseAwaitingPromotion && c.Waits == "" {
+	if p.Status.Phase == v1alpha1.PhaseAwaitingPromotion && c.Waits == "" && !p.Status.HeldBack() {
 		c.Waits = cmp.Or(p.Status.HandsOver(),
 			fmt.Sprintf("version %s waits for approval: run `kamino promote %s %s`", p.Spec.Version, p.Spec.Pool, p.Spec.Version))
 	}
@@ -91,6 +91,9 @@ func policiesOf(all []v1alpha1.PrototypePolicy, h history.History, now time.Time
 			}
 			if s.JoinHealth != nil {
 				p.JoinHealth = strings.TrimSuffix(s.JoinHealth.State+": "+s.JoinHealth.Message, ": ")
+				if s.JoinHealth.Cohorts != "" {
+					p.JoinHealth += "; " + s.JoinHealth.Version + ": " + s.JoinHealth.Cohorts
+				}
 			}
 			shown = append(shown, p)
 		}

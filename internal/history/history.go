@@ -54,8 +54,9 @@ type Facts struct {
 	// Members are the pool's instances. Counted is false if the cloud could not list the instances.
 	Members []Member
 	Counted bool
-	// Joins are the joins of the pool's nodes, if Counted.
-	Joins []joinhealth.Join
+	// Joins are the joins of the pool's nodes, if Counted, and Cohorts compares the nodes of the version in the recipe with others.
+	Joins   []joinhealth.Join
+	Cohorts string
 	// Prototypes are all Prototypes of the pool.
 	Prototypes []v1alpha1.Prototype
 	// Keep is the number of versions that the next capture keeps; zero: the setting of the newest Prototype.
@@ -70,6 +71,8 @@ type History struct {
 	Recipe cloud.Recipe `json:"recipe"`
 	// Prior is the goal of a rollback; empty if there is none.
 	Prior string `json:"prior,omitempty"`
+	// Cohorts compares the nodes of the version in the recipe with the pool's other nodes; empty with fewer than three on a side.
+	Cohorts string `json:"cohorts,omitempty"`
 	// Keep is the number of usable versions to keep in the verdicts.
 	Keep int `json:"keep"`
 	// Gone refuses a recipe with a missing version; nil if the version exists.
@@ -162,6 +165,8 @@ type Capture struct {
 	// AwaitsPromotion is true if the complete version awaits promotion by a person. The capture itself does not change the
 	// recipe.
 	AwaitsPromotion bool `json:"awaitsPromotion,omitempty"`
+	// HeldBack is why an awaited promotion waits for other pools, and not for a person.
+	HeldBack string `json:"heldBack,omitempty"`
 	// HandOver is the change that the person makes with another tool that owns the recipe.
 	HandOver string `json:"handOver,omitempty"`
 	// HasTrial is true during the trial of the version. A trial in the pool changes the recipe temporarily.
@@ -171,7 +176,7 @@ type Capture struct {
 // Of returns the history of a pool.
 func Of(f Facts) History {
 	h := History{
-		Pool: f.Pool.Name, PoolID: f.Pool.ID, Recipe: f.Pool.Recipe, Keep: retentionOf(f),
+		Pool: f.Pool.Name, PoolID: f.Pool.ID, Recipe: f.Pool.Recipe, Keep: retentionOf(f), Cohorts: f.Cohorts,
 		Versions: []Version{}, Counted: f.Counted, Captures: inFlight(f.Prototypes),
 		Gone: Gone(f.Pool, f.Images),
 	}
@@ -251,7 +256,11 @@ func inFlight(prototypes []v1alpha1.Prototype) []Capture {
 		if ended || p.Status.Failure != nil || p.DeletionTimestamp != nil {
 			continue
 		}
-		captures = append(captures, Capture{Prototype: p.Name, Version: p.Spec.Version, Donor: p.Spec.Donor.NodeName,
+		held := ""
+		if p.Status.HeldBack() {
+			held = p.Status.Progress
+		}
+		captures = append(captures, Capture{HeldBack: held, Prototype: p.Name, Version: p.Spec.Version, Donor: p.Spec.Donor.NodeName,
 			AwaitsPromotion: p.Status.Phase == v1alpha1.PhaseAwaitingPromotion, HandOver: p.Status.HandsOver(),
 			HasTrial: p.Status.Phase == v1alpha1.PhaseRunningTrial})
 	}

@@ -17,6 +17,9 @@ func (h History) Notes() []string {
 	var n sentences
 	n.recipe(h)
 	n.versions(h)
+	if h.Cohorts != "" {
+		n.add("%s: %s.", h.Recipe.Version, h.Cohorts)
+	}
 	n.trust(h)
 	for _, v := range h.Versions {
 		if v.SavedRecipe != "" {
@@ -31,6 +34,10 @@ func (h History) Notes() []string {
 	for _, c := range h.Captures {
 		if c.HandOver != "" {
 			n.add("Version %s is handed over: %s.", c.Version, c.HandOver)
+			continue
+		}
+		if c.HeldBack != "" {
+			n.add("Version %s is held back: %s. To promote it now, run `kamino promote %s %s`.", c.Version, c.HeldBack, h.Pool, c.Version)
 			continue
 		}
 		if c.AwaitsPromotion {

@@ -3,82 +3,169 @@ package joinhealth
 import (
 	"fmt"
 	"math"
+	"strings"
 	"time"
 )
 
 // A cohort is all nodes of one version of a pool, for as long as they live. Joins end after an hour; the cohort shows what comes later, such as
-// a lease of an address or a credential that ends.
+// a lease of an address or a credential that ends, and what only the pods of users need.
 
-// The rule for cohorts: at least leastLost nodes of the version are not Ready, with at least leastCompared nodes on each side. Fisher's exact
-// test gives at most ifAll if none of the version's nodes is Ready, and else at most ifSome. TestCohortFalseAlarms holds the figures.
+// The rule for cohorts: at least leastLost nodes of the version are in trouble, with at least LeastCompared nodes on each side. Fisher's exact
+// test gives at most ifAll if all of the version's nodes are, and else at most ifSome. TestCohortFalseAlarms holds the figures.
 const (
 	leastLost     = 3
-	leastCompared = 3
-	ifAll, ifSome = 0.005, 0.0005
+	LeastCompared = 3
+	ifAll, ifSome = 0.005, 0.0001
 )
 
 // CohortNode is a node of any age.
 type CohortNode struct {
 	// Version is the version that the instance was built from; empty for another image.
 	Version string
+	// Zone of the instance; empty if unknown.
+	Zone string
 	// Running is when the instance started, Ready the condition of the Node, and Changed its last change.
 	Running time.Time
 	Ready   bool
 	Changed time.Time
+	// PodsSeen: someone looked at the pods within the last hour. PodsFail is a workload that fails on the node, as PodsFailing returned it.
+	PodsSeen bool
+	PodsFail string
 }
 
-// Share is the number of Ready nodes among nodes.
-type Share struct{ Ready, Nodes int }
+// NodePods are the pods of a node: the workloads, and whether the pod runs well. A workload is one template of one owner, so that a rollout is
+// another workload.
+type NodePods struct {
+	Node, Version string
+	Workloads     map[string]bool
+}
 
-func (s Share) String() string { return fmt.Sprintf("%d of %d", s.Ready, s.Nodes) }
+// Share is the number of good nodes among nodes.
+type Share struct{ Good, Nodes int }
 
-// Cohorts compares the nodes of a version with other nodes of at least the same age.
-type Cohorts struct{ Version, Others Share }
+func (s Share) String() string { return fmt.Sprintf("%d of %d", s.Good, s.Nodes) }
 
-// CohortsOf counts the nodes that are at least as old as the first node of the version that lost Ready and is still not Ready. Younger nodes
-// have not come so far. A node that is not Ready for a short time counts as Ready.
+// Comparison compares the nodes of a version with other nodes of the pool.
+type Comparison struct{ Version, Others Share }
+
+// Cohorts compares by two counts: Ready nodes, and nodes where the pods run that run on nodes of the other cohort.
+type Cohorts struct {
+	// All counts the Ready nodes, and Comparable those that say something about the version.
+	All, Comparable Comparison
+	Pods            Comparison
+	// Fails is one of the failing workloads.
+	Fails string
+}
+
+// add counts a node.
+func (c *Comparison) add(isOfVersion, isGood bool) {
+	share := &c.Others
+	if isOfVersion {
+		share = &c.Version
+	}
+	if share.Nodes++; isGood {
+		share.Good++
+	}
+}
+
+// CohortsOf counts the nodes. Nodes that are younger than the first node of the version that lost Ready have not come so far, and are not
+// comparable; nor are those in a zone where most nodes of other versions are not Ready, because its outage may be the cause. A node that is not
+// Ready for a short time counts as Ready.
 func CohortsOf(now time.Time, version string, nodes []CohortNode, limits Limits) (c Cohorts) {
 	limits = limits.Defaulted()
 	isLost := func(n CohortNode) bool { return !n.Ready && now.Sub(n.Changed) >= limits.Unready }
 	age := time.Duration(math.MaxInt64)
+	zones := map[string]*Comparison{}
 	for _, n := range nodes {
-		if n.Version == version && isLost(n) && n.Changed.After(n.Running) {
+		isOf := n.Version == version
+		if isOf && isLost(n) && n.Changed.After(n.Running) {
 			age = min(age, n.Changed.Sub(n.Running))
+		}
+		if zones[n.Zone] == nil {
+			zones[n.Zone] = &Comparison{}
+		}
+		zones[n.Zone].add(isOf, !isLost(n))
+		c.All.add(isOf, !isLost(n))
+		if n.PodsSeen && n.Ready {
+			c.Pods.add(isOf, n.PodsFail == "")
+			if isOf && n.PodsFail != "" {
+				c.Fails = n.PodsFail
+			}
 		}
 	}
 	for _, n := range nodes {
-		share := &c.Others
-		if n.Version == version {
-			share = &c.Version
-		}
-		if now.Sub(n.Running) < age {
-			continue
-		}
-		if share.Nodes++; !isLost(n) {
-			share.Ready++
+		if others := zones[n.Zone].Others; now.Sub(n.Running) >= age && (n.Version != version || others.Nodes == 0 || 2*others.Good > others.Nodes) {
+			c.Comparable.add(n.Version == version, !isLost(n))
 		}
 	}
 	return c
 }
 
-// worse returns how the version's nodes are worse than others; empty if they are not clearly worse.
-func (c Cohorts) worse(version string) string {
-	lost := c.Version.Nodes - c.Version.Ready
-	if lost < leastLost || c.Version.Nodes < leastCompared || c.Others.Nodes < leastCompared ||
-		c.Version.Ready*c.Others.Nodes >= c.Others.Ready*c.Version.Nodes {
-		return ""
+// PodsFailing returns for each node a workload that fails there and runs well on a node of the other cohort; empty if there is none. A workload
+// that fails everywhere, or that only one cohort has, says nothing about the image.
+func PodsFailing(version string, nodes []NodePods) map[string]string {
+	wellIn := map[bool]map[string]bool{true: {}, false: {}} // of the version, and of others
+	for _, n := range nodes {
+		for workload, well := range n.Workloads {
+			if well {
+				wellIn[n.Version == version][workload] = true
+			}
+		}
 	}
-	p := fisher(c.Version, c.Others)
-	if p > ifAll || p > ifSome && c.Version.Ready > 0 {
-		return ""
+	failing := make(map[string]string, len(nodes))
+	for _, n := range nodes {
+		failing[n.Node] = ""
+		for workload, well := range n.Workloads {
+			if was := failing[n.Node]; !well && wellIn[n.Version != version][workload] && (was == "" || workload < was) {
+				failing[n.Node] = workload
+			}
+		}
 	}
-	return fmt.Sprintf("version %s: %s nodes of an age are Ready; other nodes of the pool of that age: %s (p = %.2g)", version, c.Version, c.Others, p)
+	return failing
 }
 
-// fisher returns the probability that of all nodes that are not Ready, at least as many are in a by chance: Fisher's exact test, one-sided.
+// Line is the row of a version, such as "3 of 14 Ready, before: 40 of 41"; empty without two cohorts of some
+// nodes.
+func (c Cohorts) Line() string {
+	if c.All.Version.Nodes < LeastCompared || c.All.Others.Nodes < LeastCompared {
+		return ""
+	}
+	line := fmt.Sprintf("%s Ready, before: %s", c.All.Version, c.All.Others)
+	if c.Pods.Version.Nodes > 0 && c.Pods.Others.Nodes > 0 {
+		line += fmt.Sprintf("; pods run on %s, before: %s", c.Pods.Version, c.Pods.Others)
+	}
+	return line
+}
+
+// worse returns how the version's nodes are worse than others; empty if they are not clearly worse.
+func (c Cohorts) worse(version string) string {
+	if p, is := c.Comparable.worse(); is {
+		return fmt.Sprintf("version %s: %s nodes of an age are Ready; other nodes of the pool of that age: %s (p = %.2g)",
+			version, c.Comparable.Version, c.Comparable.Others, p)
+	}
+	if p, is := c.Pods.worse(); is {
+		workload, _, _ := strings.Cut(c.Fails, "@")
+		return fmt.Sprintf("version %s: on %s nodes the pods run that run on other nodes of the pool; on the other nodes: %s (p = %.2g), for example %s",
+			version, c.Pods.Version, c.Pods.Others, p, workload)
+	}
+	return ""
+}
+
+// worse reports whether the version's nodes are clearly worse, with the probability of the difference by chance.
+func (c Comparison) worse() (p float64, is bool) {
+	lost := c.Version.Nodes - c.Version.Good
+	if lost < leastLost || c.Version.Nodes < LeastCompared || c.Others.Nodes < LeastCompared ||
+		c.Version.Good*c.Others.Nodes >= c.Others.Good*c.Version.Nodes {
+		return 1, false
+	}
+	p = fisher(c.Version, c.Others)
+	return p, p <= ifSome || p <= ifAll && c.Version.Good == 0
+}
+
+// fisher returns the probability that of all nodes in trouble, at least as many are in a by chance: Fisher's exact test, one-sided.
 func fisher(a, b Share) (p float64) {
-	lost := a.Nodes - a.Ready + b.Nodes - b.Ready
-	for k := a.Nodes - a.Ready; k <= min(a.Nodes, lost); k++ {
+	lost := a.Nodes - a.Good + b.Nodes - b.Good
+	for k := a.Nodes - a.Good; k <= min(a.Nodes, lost); k++ {
 		if lost-k <= b.Nodes {
 			p += math.Exp(choose(a.Nodes, k) + choose(b.Nodes, lost-k) - choose(a.Nodes+b.Nodes, lost))
 		}

@@ -15,6 +15,28 @@ const (
 	noNeighbors = 24 * time.Hour
 )
 
+// Neighbor is another pool. IsOfDay: its version was built less than a day apart from Current.
+type Neighbor struct {
+	Version string
+	Joins   []Join
+	IsOfDay bool
+}
+
+// Meet sets the joins of other pools. If a version of the same day fails, one bad package can be in all of them, and Current is compared with
+// pools that kept their version.
+func (f *Facts) Meet(all []Neighbor) {
+	isSuspectDay := slices.ContainsFunc(all, func(n Neighbor) bool { return n.IsOfDay && MostFail(f.Now, n.Joins, n.Version) })
+	for _, n := range all {
+		for _, join := range n.Joins {
+			if isSuspectDay && n.IsOfDay && join.Version == n.Version {
+				f.SameDay = append(f.SameDay, join)
+			} else {
+				f.Elsewhere = append(f.Elsewhere, join)
+			}
+		}
+	}
+}
+
 // control returns the joins that a version is compared with: nodes of other pools, and of other versions of this pool.
 func (f Facts) control() []Join {
 	control := slices.Clone(f.Elsewhere)
@@ -26,17 +48,20 @@ func (f Facts) control() []Join {
 	return control
 }
 
+// allOthers returns the control nodes, and the nodes of versions of the same day. Without a control node, these look like an outage.
+func (f Facts) allOthers() []Join { return append(f.control(), f.SameDay...) }
+
 // against returns the number of failures that speak against the version: control nodes before and after joined, and more joined
 // than failed. Without control nodes, failures count over a long time, or at once if no other pool got a node.
 func (f Facts) against(e evidence) int {
-	control := f.control()
+	control, all := f.control(), f.allOthers()
 	isLong := e.failed[len(e.failed)-1].Running.Sub(e.first.Running) >= controlWait*e.first.late().Sub(e.first.Running)
 	n := 0
 	for _, join := range e.failed {
 		switch {
 		case join.isOutdone(control, f.Now) && join.mostJoined(control, f.Now) && !join.followsFailure(control),
-			isLong && !join.isShared(control),
-			!e.everJoined && !join.hasNeighbors(f.Elsewhere):
+			isLong && !join.isShared(all),
+			!e.everJoined && !join.hasNeighbors(slices.Concat(f.Elsewhere, f.SameDay)):
 			n++
 		}
 	}

@@ -59,6 +59,8 @@ type Node struct {
 	Forged string
 	// Version is the version that the instance was built from; empty for another image.
 	Version string
+	// Zone of the instance; empty if unknown.
+	Zone string
 	// Running is when the instance started to run; zero if the instance is not running, or if unknown.
 	Running time.Time
 	// ExcludedReason is why the node says nothing about its version, for example "is cordoned"; empty if the node is judged.

@@ -22,6 +22,8 @@ type outage struct {
 	unread, unwell bool
 	// alone: only one pool grows.
 	alone bool
+	// isDay: all pools took their version on the same day.
+	isDay bool
 }
 
 var outages = []outage{
@@ -33,6 +35,8 @@ var outages = []outage{
 	{name: "the API server is away", late: true, percent: 100, unread: true},
 	{name: "running nodes are not Ready either", late: true, lost: true, percent: 100, unwell: true},
 	{name: "new nodes are not Ready, and one pool grows", late: true, percent: 100, alone: true},
+	{name: "new nodes are not Ready on a day of new versions", late: true, percent: 100, isDay: true},
+	{name: "new nodes need 20 minutes more on a day of new versions", slow: true, percent: 100, isDay: true},
 }
 
 // simulatedNode is a node of the outage simulation; ready is the time at which the node is Ready.
@@ -141,11 +145,13 @@ func (w *outageCluster) judge() {
 		if w.isOut() && w.unwell {
 			f.OthersReady = 5
 		}
+		var neighbors []Neighbor
 		for k := range w.pools {
 			if k != i {
-				f.Elsewhere = append(f.Elsewhere, w.joins[k]...)
+				neighbors = append(neighbors, Neighbor{fmt.Sprint(k), w.joins[k], w.isDay})
 			}
 		}
+		f.Meet(neighbors)
 		if w.alone { // another pool got a node in the morning
 			f.Elsewhere = append(f.Elsewhere, Join{Version: "x", Running: noon.Add(-time.Hour), Outcome: Joined, Took: time.Minute})
 		}

@@ -13,7 +13,7 @@ func failingMinutes(percent int, every time.Duration, seed uint64) (share float6
 	f := Facts{Pool: "workers", Current: "bad", Prior: "good", Since: noon, Others: 10, OthersReady: 10, Off: true}
 	var machines []machine
 	failing, watched, since := 0, 0, time.Time{}
-	for passed := time.Duration(0); passed < 6*time.Hour; passed += time.Minute {
+	for passed := time.Duration(0); passed < max(6*time.Hour, 40*every); passed += time.Minute {
 		f.Now = noon.Add(passed)
 		if passed%every == 0 {
 			machines = append(machines, machine{len(machines), f.Now, random.IntN(100) < d.percent, 1 + 4*random.Float64()})
@@ -46,6 +46,7 @@ func TestAPartOfTheNodesFails(t *testing.T) {
 		least, most float64
 	}{
 		{30, 2 * time.Minute, 0.95, 1}, {50, 2 * time.Minute, 0.99, 1}, {30, 4 * time.Minute, 0.9, 1}, {2, 2 * time.Minute, 0, 0.05},
+		{30, 7 * time.Minute, 0.9, 1}, {30, 30 * time.Minute, 0.85, 1}, {2, 7 * time.Minute, 0, 0.05}, {2, 30 * time.Minute, 0, 0.05},
 	} {
 		sum := 0.0
 		const seeds = 10

@@ -10,13 +10,15 @@ import (
 
 // The rule: at least fewest, and more than half, of the window newest judged nodes of the version have failed, or of the newest that started
 // within recent, at most crowd. In a fast pool, six nodes are too few to see that a part of all nodes fails: from share percent of the recent
-// nodes on, the version fails without a break.
+// nodes on, the version fails without a break; in a slow pool, from slowShare percent of the newest crowd on, if more than fewest failed.
 const (
 	window = 6
 	crowd  = 20
 	fewest = 2
 	recent = time.Hour
 	share  = 10
+
+	slowShare = 15
 )
 
 // Healthy is the percentage of Ready nodes of other versions below which another cause than the image is likely.
@@ -50,8 +52,8 @@ type Facts struct {
 	// Unlisted names unready Nodes among Others without an instance in the cloud, and the reason; empty if there are
 	// none. Any client that writes Nodes can have made these Nodes.
 	Unlisted string
-	// Elsewhere are the joins of other pools' nodes.
-	Elsewhere []Join
+	// Elsewhere are the joins of other pools' nodes, and SameDay those of versions that may have the same fault: see Meet.
+	Elsewhere, SameDay []Join
 	// Cohorts compares all nodes of Current with others.
 	Cohorts Cohorts
 	// Suspect is the version after an automatic rollback, until its guilt is decided; empty if there is none.
@@ -155,6 +157,11 @@ func (f Facts) evidence() evidence {
 			e = hour
 		}
 	}
+	// A slow pool has few nodes in an hour, and the state would come and go.
+	if newest := sampleOf(all[max(0, len(all)-crowd):]); len(e.failed) < fewest && len(newest.failed) > fewest &&
+		len(newest.failed)*100 >= slowShare*min(len(all), crowd) {
+		e = newest
+	}
 	e.everJoined = slices.ContainsFunc(all, func(join Join) bool { return join.Outcome == Joined })
 	if len(e.failed) > 0 {
 		e.first = e.failed[0]
@@ -190,6 +197,9 @@ func (f Facts) stays(e evidence) string {
 		return "there is no version to roll back to"
 	case f.against(e) < fewest && f.othersFail(e):
 		return "nodes of other versions or pools did not join in the same time either, so the image may not be the cause"
+	case f.against(e) < fewest && len(f.SameDay) > 0:
+		return "other pools took a version on the same day, and its nodes fail, too; without enough nodes of older versions elsewhere, " +
+			"Kamino cannot tell an outage from a fault in all versions"
 	case f.against(e) < fewest:
 		return "too few nodes of other versions or pools started later and joined, so there is too little evidence against the image"
 	case f.Others == 0:

@@ -77,6 +77,9 @@ func (f *flights) collect(samples chan<- prometheus.Metric) {
 	f.mu.Lock()
 	for _, flight := range f.last {
 		phase := flight.status.Phase
+		if flight.status.HeldBack() {
+			phase = v1alpha1.PhasePromoting // no person is asked
+		}
 		if !inFlightPhases[phase] {
 			phase = v1alpha1.PhasePending // no phase was reported yet
 		}

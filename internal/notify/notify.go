@@ -82,7 +82,7 @@ func OfPrototype(before, after *v1alpha1.Prototype, now time.Time) (all []Notice
 	if is, was := after.Status.Phase, before.Status.Phase; is != was && is == v1alpha1.PhaseSucceeded {
 		add(Promoted, "", fmt.Sprintf("New nodes of pool %s use version %s.", pool, version), "kamino history "+pool, "tasks/history.md")
 	}
-	if is, was := after.Status.Phase, before.Status.Phase; is != was && is == v1alpha1.PhaseAwaitingPromotion {
+	if is, was := after.Status.Phase, before.Status.Phase; is != was && is == v1alpha1.PhaseAwaitingPromotion && !after.Status.HeldBack() {
 		message := fmt.Sprintf("Version %s of pool %s waits for approval.", version, pool)
 		if over := after.Status.HandsOver(); over != "" {
 			message = fmt.Sprintf("Version %s of pool %s is handed over: %s", version, pool, over)

@@ -1,36 +1,142 @@
 package policy
 
 import (
+	"context"
 	"slices"
+	"strings"
 	"time"
-
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/kamino-dev/kamino/internal/joinhealth"
 	"github.com/kamino-dev/kamino/internal/node/nodestate"
 	"github.com/kamino-dev/kamino/internal/pool/nodecache"
 )
 
-// lacksCohort reports whether the versions of the pool's nodes are unknown after a start of this process, while a node is not Ready.
-func (t *watchedPool) lacksCohort(sum nodecache.Summary) bool {
-	return t.cohort == nil && sum.Ready < sum.Nodes
+const (
+	// sampleInterval is the pause between two samples of pods, of whatever pool; a pool's own pause is longer.
+	sampleInterval = time.Minute
+	ownInterval    = 10 * time.Minute
+	// sampleSize is the number of nodes of each cohort in a sample. Each costs a request, which the API server answers from its cache.
+	sampleSize = 20
+	// sampleLife is how long a sample counts, so that a large pool collects more nodes than one sample has.
+	sampleLife = time.Hour
+)
+
+// cohort compares all nodes of the pool's version with its other nodes.
+type cohort struct {
+	// nodes holds the Nodes at the last list of instances, by name and UID, without Ready and Changed.
+	nodes map[[2]string]joinhealth.CohortNode
+	// pods holds the last samples, by name and UID.
+	pods map[[2]string]sampledPods
+	// sampled is when the pods were last sampled, and samples the number of samples.
+	sampled time.Time
+	samples int
+	// now is the comparison, made at.
+	now joinhealth.Cohorts
+	at  time.Time
 }
 
-// cohorts compares the nodes of the pool's version with its other nodes, as the last list of instances named their versions. It costs no
-// request. Nodes that a person or a controller takes out of service say nothing.
-func (d *joinTracker) cohorts(t *watchedPool, limits joinhealth.Limits, now time.Time) joinhealth.Cohorts {
-	nodes := d.Nodes.Of(t.pool.ID)
-	if !slices.ContainsFunc(nodes, func(n *corev1.Node) bool { return !nodestate.Ready(n) }) {
-		return joinhealth.Cohorts{}
+type sampledPods struct {
+	fails string
+	at    time.Time
+}
+
+// lacksCohort reports whether the versions of the pool's nodes are unknown after a start of this process, while a node is not Ready.
+func (t *watchedPool) lacksCohort(sum nodecache.Summary) bool {
+	return t.cohort.nodes == nil && sum.Ready < sum.Nodes
+}
+
+// compareCohorts compares the nodes of the pool's version with its other nodes, at most once a minute. The last list of instances named their
+// versions, so that it costs no request.
+func (d *joinTracker) compareCohorts(t *watchedPool, limits joinhealth.Limits, now time.Time) {
+	if len(t.cohort.nodes) == 0 || now.Sub(t.cohort.at) < judgeInterval {
+		return
 	}
-	var all []joinhealth.CohortNode
-	for _, node := range nodes {
-		one, known := t.cohort[[2]string{node.Name, string(node.UID)}]
+	t.cohort.at = now
+	for id, sample := range t.cohort.pods {
+		if now.Sub(sample.at) > sampleLife {
+			delete(t.cohort.pods, id)
+		}
+	}
+	all := make([]joinhealth.CohortNode, 0, len(t.cohort.nodes))
+	d.eachOfCohort(t, func(id [2]string, n joinhealth.CohortNode) {
+		sample, seen := t.cohort.pods[id]
+		n.PodsSeen, n.PodsFail = seen, sample.fails
+		all = append(all, n)
+	})
+	t.cohort.now = joinhealth.CohortsOf(now, t.version, all, limits)
+}
+
+// eachOfCohort visits the nodes with a known version, by name. Nodes that a person or a controller takes out of service say nothing.
+func (d *joinTracker) eachOfCohort(t *watchedPool, visit func(id [2]string, n joinhealth.CohortNode)) {
+	for _, node := range d.Nodes.Of(t.pool.ID) {
+		id := [2]string{node.Name, string(node.UID)}
+		n, known := t.cohort.nodes[id]
 		if !known || node.Spec.Unschedulable || node.DeletionTimestamp != nil {
 			continue
 		}
-		one.Changed, one.Ready = nodestate.ReadySince(node)
-		all = append(all, one)
+		n.Changed, n.Ready = nodestate.ReadySince(node)
+		visit(id, n)
 	}
-	return joinhealth.CohortsOf(now, t.version, all, limits)
+}
+
+// samplePods looks at the pods of one pool: the pool with two cohorts whose sample is the oldest. The number of requests does not grow with the
+// pools. An error ends the sample, and the next sample follows.
+func (d *joinTracker) samplePods(ctx context.Context, now time.Time) {
+	if d.NewNodes.Workloads == nil || now.Sub(d.sampled) < sampleInterval {
+		return
+	}
+	var next *watchedPool
+	for _, t := range d.watches {
+		all := t.cohort.now.All
+		isDue := t.version != "" && all.Version.Nodes >= joinhealth.LeastCompared && all.Others.Nodes >= joinhealth.LeastCompared &&
+			now.Sub(t.cohort.sampled) >= ownInterval
+		if isDue && (next == nil || t.cohort.sampled.Before(next.cohort.sampled)) {
+			next = t
+		}
+	}
+	if next == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	d.sampled, next.cohort.sampled = now, now
+	if err := d.sample(ctx, next, now); err != nil {
+		d.Log.Info("the pods of a pool's nodes could not be read", "pool", next.pool.Name, "why", err.Error())
+	}
+}
+
+// sample looks at the pods of some Ready nodes of each cohort. The nodes take turns.
+func (d *joinTracker) sample(ctx context.Context, t *watchedPool, now time.Time) error {
+	ids := map[bool][][2]string{} // by whether the node is of the version
+	d.eachOfCohort(t, func(id [2]string, n joinhealth.CohortNode) {
+		if n.Ready && now.Sub(n.Changed) >= sampleLife {
+			ids[n.Version == t.version] = append(ids[n.Version == t.version], id)
+		}
+	})
+	var names []string
+	byName := map[string][2]string{}
+	for _, of := range ids {
+		slices.SortFunc(of, func(a, b [2]string) int { return strings.Compare(a[0], b[0]) })
+		for i := range min(sampleSize, len(of)) {
+			id := of[(t.cohort.samples*sampleSize+i)%len(of)]
+			byName[id[0]], names = id, append(names, id[0])
+		}
+	}
+	t.cohort.samples++
+	slices.Sort(names)
+	found, err := d.NewNodes.Workloads(ctx, names)
+	if err != nil {
+		return err
+	}
+	var nodes []joinhealth.NodePods
+	for _, name := range names {
+		nodes = append(nodes, joinhealth.NodePods{Node: name, Version: t.cohort.nodes[byName[name]].Version, Workloads: found[name]})
+	}
+	if t.cohort.pods == nil {
+		t.cohort.pods = map[[2]string]sampledPods{}
+	}
+	for name, fails := range joinhealth.PodsFailing(t.version, nodes) {
+		t.cohort.pods[byName[name]] = sampledPods{fails, now}
+	}
+	return nil
 }

@@ -118,6 +118,8 @@ type NewNodes struct {
 	Differences func(ctx context.Context, pool cloud.PoolID, nodes, others, ignore []string) (map[string]string, error)
 	// WithoutKubelet reports the Nodes whose Lease no kubelet renews: node.Kubelets.Without.
 	WithoutKubelet func(ctx context.Context, nodes []*corev1.Node, all func() []*corev1.Node) (map[types.UID]bool, error)
+	// Workloads returns the workloads with a pod on the nodes, and whether the pod runs well, by name of the node: nodejoin.Workloads.
+	Workloads func(ctx context.Context, nodes []string) (map[string]map[string]bool, error)
 	// ObservedSince is the time since which a process has read the nodes without a break, at the earliest the start of the
 	// controller. Zero: no break is known. Earlier time does not count against a node.
 	ObservedSince time.Time

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -48,6 +49,8 @@ type joinTracker struct {
 	unwatched map[cloud.PoolID]time.Time
 	// endedIntents is the time of the latest rollback whose record this process has deleted, by pool.
 	endedIntents map[cloud.PoolID]time.Time
+	// sampled is when the pods of a pool's nodes were last sampled.
+	sampled time.Time
 }
 
 // watchedPool is a pool whose joining nodes Kamino tracks.
@@ -65,8 +68,7 @@ type watchedPool struct {
 	// pool's share.
 	others, ready       int
 	ownOthers, ownReady int
-	// cohort holds the Nodes at the last list of instances, by name and UID, without Ready and Changed.
-	cohort map[[2]string]joinhealth.CohortNode
+	cohort              cohort
 	// without holds the Nodes with a kubelet check, by UID: true if no kubelet renews the Lease.
 	without map[types.UID]bool
 	// unlisted names the Nodes of other pools that Kamino could not verify; empty if there are none.
@@ -86,6 +88,7 @@ type watchedPool struct {
 func (d *joinTracker) watchAll(ctx context.Context, w *observed) {
 	raw := d.Nodes.Sums(w.now)
 	sums, unlisted := d.verifySums(ctx, raw, w.now)
+	sums = d.withoutSuspects(sums, w.now)
 	var wait sync.WaitGroup
 	slots := make(chan struct{}, parallel)
 	rulesOf := map[cloud.PoolID]*rules{}
@@ -109,6 +112,7 @@ func (d *joinTracker) watchAll(ctx context.Context, w *observed) {
 		}
 	}
 	wait.Wait()
+	d.samplePods(ctx, w.now)
 	for id, t := range d.watches {
 		r := rulesOf[id]
 		if r == nil {
@@ -119,6 +123,7 @@ func (d *joinTracker) watchAll(ctx context.Context, w *observed) {
 			return
 		}
 		t.unlisted = unlisted
+		d.compareCohorts(t, nodejoin.Limits(r.spec.Rollback), w.now)
 		d.decideRollback(ctx, w, r, t)
 	}
 	d.finishAll(ctx, w)
@@ -196,14 +201,14 @@ func (d *joinTracker) judgeJoins(ctx context.Context, r *rules, t *watchedPool, 
 	if err := d.compareNodes(ctx, t, all, fresh, r.spec.Settings.Trial.IgnoreDifferences); err != nil {
 		return err
 	}
-	t.ownOthers, t.ownReady, t.cohort = 0, 0, map[[2]string]joinhealth.CohortNode{}
+	t.ownOthers, t.ownReady, t.cohort.nodes = 0, 0, map[[2]string]joinhealth.CohortNode{}
 	arriving := map[string]bool{}
 	for _, node := range nodes {
 		arriving[node.Name] = nodestate.Arriving(node, now)
 	}
 	for _, n := range all {
 		if n.Name != "" {
-			t.cohort[[2]string{n.Name, n.UID}] = joinhealth.CohortNode{Version: n.Version, Running: n.Running}
+			t.cohort.nodes[[2]string{n.Name, n.UID}] = joinhealth.CohortNode{Version: n.Version, Zone: n.Zone, Running: n.Running}
 		}
 		if n.Version != t.version && n.Name != "" && n.ExcludedReason == "" && !arriving[n.Name] {
 			t.ownOthers++
@@ -312,7 +317,7 @@ func (d *joinTracker) facts(t *watchedPool, r *rules, now time.Time) joinhealth.
 	f := joinhealth.Facts{
 		Now: now, Pool: t.pool.Name, Current: t.version, Prior: h.Prior, Since: history.Since(t.look.Images, t.version), Joins: t.joins,
 		LastRollback: history.LastRollback(t.look.Images), Others: t.others, OthersReady: t.ready, Unlisted: t.unlisted,
-		Cohorts: d.cohorts(t, nodejoin.Limits(r.spec.Rollback), now),
+		Cohorts: t.cohort.now,
 		Off:     r.spec.Rollback.Mode == v1alpha1.RollbackOff || r.spec.Suspend || r.spec.DryRun,
 	}
 	for _, went := range h.AutoRollbacks {
@@ -323,12 +328,39 @@ func (d *joinTracker) facts(t *watchedPool, r *rules, now time.Time) joinhealth.
 	if !slices.ContainsFunc(t.joins, func(join joinhealth.Join) bool { return join.Outcome == joinhealth.Failed }) {
 		return f // no failed join needs a comparison, and many pools have many joins
 	}
+	var neighbors []joinhealth.Neighbor
 	for id, other := range d.watches {
 		if id != t.pool.ID {
-			f.Elsewhere = append(f.Elsewhere, other.joins...)
+			neighbors = append(neighbors, joinhealth.Neighbor{Version: other.version, Joins: other.joins, IsOfDay: t.isOfDay(other)})
 		}
 	}
+	f.Meet(neighbors)
 	return f
+}
+
+// withoutSuspects leaves out the nodes of versions that mostly fail themselves: they say nothing about the versions of other pools.
+func (d *joinTracker) withoutSuspects(sums map[cloud.PoolID]nodecache.Summary, now time.Time) map[cloud.PoolID]nodecache.Summary {
+	kept := maps.Clone(sums)
+	for id, t := range d.watches {
+		if _, known := kept[id]; known && joinhealth.MostFail(now, t.joins, t.version) {
+			kept[id] = nodecache.Summary{Nodes: t.ownOthers, Ready: t.ownReady}
+		}
+	}
+	return kept
+}
+
+// isOfDay reports whether the versions of two pools were built less than a day apart, so that one bad package can be in both.
+func (t *watchedPool) isOfDay(other *watchedPool) bool {
+	own, its := t.builtAt(), other.builtAt()
+	return !own.IsZero() && !its.IsZero() && own.Sub(its).Abs() < 24*time.Hour
+}
+
+func (t *watchedPool) builtAt() time.Time {
+	at := slices.IndexFunc(t.look.Images, func(i cloud.Image) bool { return t.version != "" && i.Version == t.version })
+	if at < 0 {
+		return time.Time{}
+	}
+	return history.BuiltAt(t.look.Images[at])
 }
 
 // decideRollback judges a pool's version, and takes the next step.

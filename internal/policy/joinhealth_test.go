@@ -438,3 +438,71 @@ func TestNodesThatDieAfterTheJoin(t *testing.T) {
 		}
 	}
 }
+
+// TestPodsThatFailOnAVersion: the nodes are Ready, and a DaemonSet fails on each of them. The cohort calls a person, names the workload, and the
+// status has the counts.
+func TestPodsThatFailOnAVersion(t *testing.T) {
+	s := newTrust(t, nil)
+	asked := map[string]int{}
+	fails := true
+	s.decider.NewNodes.Workloads = func(_ context.Context, nodes []string) (map[string]map[string]bool, error) {
+		found := map[string]map[string]bool{}
+		for _, node := range nodes {
+			asked[node]++
+			found[node] = map[string]bool{"DaemonSet shop/agent@1": !fails || !strings.HasPrefix(node, "new")}
+		}
+		return found, nil
+	}
+	s.last(25)
+	s.grow(6, true)
+	s.last(55)
+	if p := s.joinHealth(); p.State != "Watching" || asked["new1"] > 0 {
+		t.Fatalf("young nodes were asked %d times: %+v", asked["new1"], p)
+	}
+	s.last(30)
+	p := s.joinHealth()
+	if p.State != "NodesDoNotJoin" || !strings.Contains(p.Message, "on 0 of 6 nodes the pods run that run on other nodes of the pool; on the other nodes: 4 of 4") ||
+		!strings.Contains(p.Message, "for example DaemonSet shop/agent; cohorts do not roll back") {
+		t.Errorf("%+v", p)
+	}
+	if p.Cohorts != "6 of 6 Ready, before: 4 of 4; pods run on 0 of 6, before: 4 of 4" {
+		t.Errorf("cohorts: %q", p.Cohorts)
+	}
+	if asked["new1"] > 4 {
+		t.Errorf("asked %d times within half an hour", asked["new1"])
+	}
+	s.degradedFor("NodesDoNotJoin")
+	if w := s.writes(); len(w) > 0 {
+		t.Errorf("writes: %v", w)
+	}
+	fails = false
+	s.last(25)
+	if p := s.joinHealth(); p.State != "Watching" {
+		t.Errorf("the pods run again: %+v", p)
+	}
+}
+
+// TestOneFaultInTwoPools: two pools took a version of the same day, and no node of either joins. Nodes of a pool that kept its version join, so
+// both pools roll back.
+func TestOneFaultInTwoPools(t *testing.T) {
+	s := newTrust(t, nil)
+	second, third := *s, *s
+	second.pool, third.pool = s.testEnv.pool("pool4", 4, 3), s.testEnv.pool("pool5", 4, 30)
+	second.grown, third.grown = 100, 200
+	s.version(second.pool, s.clock.Now().AddDate(0, 0, -1), nil)
+	s.cloud.ChangeRecipe(second.pool, string(second.pool)+"/versions/"+s.bad)
+	s.decider.PoolCache.Forget(second.pool)
+	s.last(31)
+	for range 4 {
+		s.grow(1, false)
+		second.grow(1, false)
+		third.grow(1, true)
+		s.last(4)
+	}
+	s.last(40)
+	for _, of := range []*promotedPool{s, &second} {
+		if seen := of.seen(); seen.Recipe.Version != s.good {
+			t.Errorf("pool %s names %s: %+v", seen.Name, seen.Recipe.Version, s.poolStatus("all", seen.Name).JoinHealth)
+		}
+	}
+}

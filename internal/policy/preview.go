@@ -32,7 +32,7 @@ func (o *PoolOutcome) joinHealth(t *watchedPool) {
 		back.At = time.Time{} // the rollback has not ended yet
 		went = back
 	}
-	o.Status.JoinHealth = nodejoin.Status(t.version, t.verdict, t.joins, went)
+	o.Status.JoinHealth = nodejoin.Status(t.version, t.verdict, t.joins, t.cohort.now.Line(), went)
 	o.notJoining = nil
 	if t.verdict.State == joinhealth.Failing || t.stuck {
 		o.notJoining = &policyProblem{reason: string(t.verdict.State), message: t.verdict.Message}
@@ -79,5 +79,9 @@ func (d *joinTracker) preview(ctx context.Context, r *rules, t *watchedPool, w *
 	var sums map[cloud.PoolID]nodecache.Summary
 	d.watches = map[cloud.PoolID]*watchedPool{t.pool.ID: t}
 	sums, t.unlisted = d.verifySums(ctx, w.sums, w.now)
-	return d.judgeJoins(ctx, r, t, sums, w.now)
+	if err := d.judgeJoins(ctx, r, t, sums, w.now); err != nil {
+		return err
+	}
+	d.compareCohorts(t, nodejoin.Limits(r.spec.Rollback), w.now)
+	return nil
 }

@@ -45,6 +45,8 @@ type Pool struct {
 	imageBytes map[string]int64
 	// judged are the joins that the controller has judged, and limits the times of the pool's policy.
 	judged []joinhealth.Join
+	// tracked is the controller's report on the version in the recipe; nil if there is none.
+	tracked *v1alpha1.JoinHealthStatus
 	limits joinhealth.Limits
 }
 
@@ -95,6 +97,7 @@ func (f *Finder) All(ctx context.Context) (map[cloud.PoolID]*Pool, error) {
 	for i := range policies {
 		for _, s := range policies[i].Status.Pools {
 			if p := pools[cloud.PoolID(s.ID)]; p != nil && s.JoinHealth != nil {
+				p.tracked = s.JoinHealth
 				p.judged, p.limits = nodejoin.Before(s.JoinHealth), nodejoin.Limits(policies[i].Spec.Rollback)
 			}
 		}
@@ -206,7 +209,25 @@ func (f *Finder) Past(ctx context.Context, p *Pool, keep int) (PastPool, error) 
 	earlier := joinhealth.Judge(seen.Now.Add(-limits.Unready), time.Time{}, nodes, p.known(nodes), limits)
 	facts.Joins = joinhealth.Judge(seen.Now, time.Time{}, nodes, earlier, limits)
 	facts.Joins = slices.DeleteFunc(facts.Joins, func(join joinhealth.Join) bool { return join.Running.IsZero() }) // the start time is unknown
+	facts.Cohorts = p.cohorts(facts.Pool.Recipe.Version, nodes, now)
 	return PastPool{history.Of(facts), facts.Joins, facts.Pool.Capacity, nodes}, nil
+}
+
+// cohorts compares the nodes of a version with the others, as the controller did, or else by this look, which sees no pods.
+func (p *Pool) cohorts(version string, nodes []joinhealth.Node, now time.Time) string {
+	switch {
+	case version == "":
+		return ""
+	case p.tracked != nil && p.tracked.Version == version && p.tracked.Cohorts != "":
+		return p.tracked.Cohorts
+	}
+	var all []joinhealth.CohortNode
+	for _, n := range nodes {
+		if n.Name != "" && n.ExcludedReason == "" {
+			all = append(all, joinhealth.CohortNode{Version: n.Version, Zone: n.Zone, Running: n.Running, Ready: n.Ready, Changed: n.Changed})
+		}
+	}
+	return joinhealth.CohortsOf(now, version, all, p.limits).Line()
 }
 
 // known are the joins of present instances that the controller has judged: a failure is final.

@@ -50,6 +50,7 @@ func newNodes(c *cluster.Connection, o Options, nodes *nodecache.Nodes, since ti
 	return policy.NewNodes{
 		UnhealthyDaemonSets: (&nodejoin.DaemonSets{Kube: c.Kube, Now: clock(o), Serving: nodes.Serving}).Unhealthy,
 		Differences:         (&nodejoin.Peers{Kube: c.Kube, Now: clock(o)}).Differences,
+		Workloads:           (&nodejoin.Workloads{Kube: c.Kube, Now: clock(o)}).On,
 		WithoutKubelet:      withoutKubelet(c, o), ObservedSince: since,
 	}
 }

@@ -82,6 +82,7 @@ func (k *Controller) Run(ctx context.Context) error {
 	}
 	engine := NewEngine(k.Cluster, provider, k.Options, noteLimiter{manager.GetEventRecorder(eventSource)})
 	sweeper := k.sweeper(engine, decider.Nodes, manager.GetCache(), noteLimiter{manager.GetEventRecorder(eventSource)})
+	engine.Waves = true
 	engine.Observe, engine.PolicyConcurrent, engine.Drives = each(looks.Observe, observer.Observe, sweeper.Observe, logChanges(k.Log.WithName("capture"), k.now), noticed), decider.MaxConcurrent, true
 	if err := (&prototype.Reconciler{Pass: k.Counts.Pass(engine.Pass)}).SetupWithManager(manager); err != nil {
 		return err

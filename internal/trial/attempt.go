@@ -88,6 +88,11 @@ func IsRefused(r *v1alpha1.TrialRecord) bool {
 	return r != nil && r.CloudError != nil && !r.CloudError.LacksCapacity
 }
 
+// LacksRoom reports whether the cloud had no instance to spare for the trial. r may be nil.
+func LacksRoom(r *v1alpha1.TrialRecord) bool {
+	return r != nil && r.CloudError != nil && r.CloudError.LacksCapacity
+}
+
 // CloudMessage is the cloud's message about the trial; empty without a message. r may be nil.
 func CloudMessage(r *v1alpha1.TrialRecord) string {
 	if r != nil && r.CloudError != nil {

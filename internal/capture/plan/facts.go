@@ -122,7 +122,7 @@ type TrialFacts struct {
 
 // PromotionFacts are the recipe of the pool.
 type PromotionFacts struct {
-	// Manual: a person promotes the version. Stale: no person did so within the timeout.
+	// Manual: a person promotes the version, or the version is held back for other pools. Stale: that took longer than the timeout.
 	Manual, Stale bool
 	// Recipe compares the pool's recipe with this Prototype's version.
 	Recipe Recipe

@@ -120,7 +120,7 @@ func Latest(all []v1alpha1.Prototype, pools []PoolStatus, only bool) []v1alpha1.
 		p := &all[i]
 		at := slices.IndexFunc(pools, func(pool PoolStatus) bool { return pool.Name == p.Spec.Pool })
 		known := at >= 0
-		if known && p.Status.Phase == v1alpha1.PhaseAwaitingPromotion {
+		if known && p.Status.Phase == v1alpha1.PhaseAwaitingPromotion && !p.Status.HeldBack() {
 			pools[at].AwaitsPromotion, pools[at].HandOver = append(pools[at].AwaitsPromotion, p.Spec.Version), p.Status.HandsOver()
 		}
 		if only && !known || seen[p.Spec.Pool] && p.Status.Terminal() {

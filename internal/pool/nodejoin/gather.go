@@ -143,7 +143,7 @@ func (s Observation) one(instance *cloud.Instance, named []*corev1.Node, made ti
 	if len(nodes) > 0 {
 		node = nodes[0]
 	}
-	n := joinhealth.Node{Instance: instance.ID, Version: instance.BuiltFrom, Running: instance.CreatedAt.UTC().Truncate(time.Second)}
+	n := joinhealth.Node{Instance: instance.ID, Zone: instance.Zone, Version: instance.BuiltFrom, Running: instance.CreatedAt.UTC().Truncate(time.Second)}
 	if node != nil && instance.CreatedAt.IsZero() {
 		n.Running = node.CreationTimestamp.UTC() // the cloud does not report the start
 	}

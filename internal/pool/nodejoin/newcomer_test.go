@@ -134,7 +134,7 @@ func TestMemory(t *testing.T) {
 	if len(ids) != 26 || !slices.Equal(ids[:2], []string{"15", "16"}) || !slices.Equal(ids[23:], []string{"38", "39", "late"}) {
 		t.Errorf("%v", ids)
 	}
-	back := Before(Status("2026.03.08", joinhealth.Verdict{State: joinhealth.Watching}, joins, nil))
+	back := Before(Status("2026.03.08", joinhealth.Verdict{State: joinhealth.Watching}, joins, "", nil))
 	for i := range memory {
 		memory[i].Version = "2026.03.08"
 	}
@@ -145,7 +145,7 @@ func TestMemory(t *testing.T) {
 	if len(kept) != 28 || !slices.ContainsFunc(kept, func(j joinhealth.Join) bool { return j.Instance == "5" }) {
 		t.Errorf("%d are kept", len(kept))
 	}
-	if Before(nil) != nil || Status("", joinhealth.Verdict{}, joins, nil) != nil {
+	if Before(nil) != nil || Status("", joinhealth.Verdict{}, joins, "", nil) != nil {
 		t.Error("something is said of no version")
 	}
 }
@@ -187,8 +187,8 @@ func TestStatus(t *testing.T) {
 		{Instance: "1", Version: "2026.03.08", Running: ago(9), Outcome: joinhealth.Joined, Took: 90 * time.Second},
 		{Instance: "2", Version: "2026.03.08", Running: ago(8), Outcome: joinhealth.Failed, Why: "late"},
 		{Instance: "3", Version: "2026.03.08", Running: ago(7), Outcome: joinhealth.Waiting},
-	}, &history.AutoRollback{Version: "2026.03.07", At: ago(60)})
-	if s.State != "NodesDoNotJoin" || s.Message != "so" || s.Joined != 1 || s.Failed != 1 || s.Waiting != 1 || s.MedianReady.Duration != 90*time.Second ||
+	}, "3 of 14 Ready, before: 40 of 41", &history.AutoRollback{Version: "2026.03.07", At: ago(60)})
+	if s.State != "NodesDoNotJoin" || s.Message != "so" || s.Joined != 1 || s.Failed != 1 || s.Waiting != 1 || s.Cohorts != "3 of 14 Ready, before: 40 of 41" ||
 		s.Suspect != "2026.03.07" || !s.RolledBackAt.Time.Equal(ago(60)) || len(s.Joins) != 2 {
 		t.Errorf("%+v", s)
 	}

@@ -18,14 +18,14 @@ func Limits(s v1alpha1.RollbackSettings) joinhealth.Limits {
 }
 
 // Status returns the report on a pool's version, including the memory for the next look.
-func Status(version string, verdict joinhealth.Verdict, joins []joinhealth.Join, went *history.AutoRollback) *v1alpha1.JoinHealthStatus {
+func Status(version string, verdict joinhealth.Verdict, joins []joinhealth.Join, cohorts string, went *history.AutoRollback) *v1alpha1.JoinHealthStatus {
 	if version == "" {
 		return nil
 	}
 	t := joinhealth.Count(joins, version)
 	s := &v1alpha1.JoinHealthStatus{
 		Version: version, State: string(verdict.State), Message: verdict.Message,
-		Joined: int32(t.Joined), Failed: int32(t.Failed), Waiting: int32(t.Waiting), MedianReady: span(t.Median),
+		Joined: int32(t.Joined), Failed: int32(t.Failed), Waiting: int32(t.Waiting), Cohorts: cohorts,
 	}
 	if went != nil {
 		s.Suspect, s.RolledBackAt = went.Version, stamp(went.At)

@@ -36,7 +36,7 @@ func (s *twoLooks) observe(minute int, nodes ...*corev1.Node) joinhealth.Join {
 
 // restart drops the state that the report does not have.
 func (s *twoLooks) restart() {
-	s.joins = Before(Status("2026.03.08", joinhealth.Verdict{}, s.joins, nil))
+	s.joins = Before(Status("2026.03.08", joinhealth.Verdict{}, s.joins, "", nil))
 }
 
 func nodeNamed(name string, uid types.UID, isReady bool) *corev1.Node {

@@ -62,7 +62,7 @@ type objects struct {
 }
 
 // pod returns the pod of a role: without a token, privileges or a writable disk, and bound to the cordoned node without the
-// scheduler. The pod requests no resources, because a full node would refuse the pod.
+// scheduler. The pod requests no resources, because a full node would refuse the pod; a quota can demand some (withResources).
 func (t *objects) pod(part, node string, o probe.Options, pull corev1.PullPolicy) *corev1.Pod {
 	yes, no, user, seconds := true, false, int64(probeUser), int64(podSeconds)
 	pod := &corev1.Pod{
@@ -181,11 +181,26 @@ func (t *objects) pods(ctx context.Context, k *trialRecord) (map[string]*corev1.
 // make creates a pod and records the UID. A pod that blocks the name is an error.
 func (t *objects) make(ctx context.Context, k *trialRecord, part string, pod *corev1.Pod) error {
 	made, err := t.Kube.CoreV1().Pods(t.Namespace).Create(ctx, pod, metav1.CreateOptions{})
+	if apierrors.IsForbidden(err) && strings.Contains(err.Error(), "must specify") { // a quota of the namespace
+		made, err = t.Kube.CoreV1().Pods(t.Namespace).Create(ctx, withResources(pod), metav1.CreateOptions{})
+	}
 	if err != nil {
 		return fmt.Errorf("make pod %s/%s of the trial: %w", t.Namespace, pod.Name, err)
 	}
 	noted(k, part, made.UID)
 	return nil
+}
+
+// withResources returns the pod with the smallest requests, for a namespace with a quota.
+func withResources(pod *corev1.Pod) *corev1.Pod {
+	pod = pod.DeepCopy()
+	pod.Spec.Containers[0].Resources = corev1.ResourceRequirements{
+		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1m"), corev1.ResourceMemory: resource.MustParse("16Mi"),
+			corev1.ResourceEphemeralStorage: *resource.NewQuantity(scratchSize, resource.BinarySI)},
+		Limits: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("256Mi"),
+			corev1.ResourceEphemeralStorage: *resource.NewQuantity(2*scratchSize, resource.BinarySI)},
+	}
+	return pod
 }
 
 // noted records the UID of a created object.
