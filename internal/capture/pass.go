@@ -96,6 +96,7 @@ type promotionObjects struct {
 	contentsChange  string // difference from the contents of the version in the recipe, in one line
 	retire          []string
 	savedRecipeName string // the Secret with the saved parts of the recipe
+	frozenBy        string // the quarantined version that the version descends from, without a person's clearance
 	// customData is the user's copy for the saved recipe; nil without one.
 	customData []byte
 }

@@ -251,7 +251,7 @@ func reportConditions(p *v1alpha1.Prototype, d plan.Decision, now time.Time) {
 	}
 	reason, message := "InProgress", "the capture is in progress"
 	if d.Why == plan.ForPromotion {
-		reason, message = promotionWait(p)
+		reason, message = promotionWait(w)
 	}
 	switch {
 	case s.Phase == v1alpha1.PhaseSucceeded:

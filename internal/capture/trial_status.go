@@ -141,6 +141,8 @@ func trialProgress(w *pass, d plan.Decision) string {
 		return "the last attempt has no verdict, and another attempt follows: " + inconclusiveReason(w)
 	case d.Why == plan.ForPromotion && w.promotion.change.HandOver != "":
 		return "handed over: " + w.promotion.change.HandOver
+	case d.Why == plan.ForPromotion && w.promotion.frozenBy != "":
+		return frozenMessage(w)
 	case d.Why == plan.ForPromotion:
 		return fmt.Sprintf("waiting for `kamino promote %s %s`", w.p.Spec.Pool, w.p.Spec.Version)
 	}
@@ -164,10 +166,21 @@ func reportTrialPassed(w *pass, d plan.Decision, now time.Time) {
 	}
 }
 
+// frozenMessage is what a version waits for that descends from a quarantined version.
+func frozenMessage(w *pass) string {
+	return fmt.Sprintf("descends from the quarantined version %s: waiting for `kamino unquarantine %s %s`, or for its quarantine",
+		w.promotion.frozenBy, w.p.Spec.Pool, w.p.Spec.Version)
+}
+
 // promotionWait is the reason and the message of the wait for a person.
-func promotionWait(p *v1alpha1.Prototype) (reason, message string) {
+func promotionWait(w *pass) (reason, message string) {
+	p := w.p
 	if over := p.Status.HandsOver(); over != "" {
 		return HandedOver, fmt.Sprintf("version %s of pool %s is complete and handed over: %s%s", p.Spec.Version, p.Spec.Pool, over, compared(p.Status.Recipe))
+	}
+	if w.promotion.frozenBy != "" {
+		return AwaitingPromotion, fmt.Sprintf("version %s of pool %s is complete, and %s%s",
+			p.Spec.Version, p.Spec.Pool, frozenMessage(w), compared(p.Status.Recipe))
 	}
 	return AwaitingPromotion, fmt.Sprintf("version %s of pool %s is complete, and waits for `kamino promote %s %s`%s",
 		p.Spec.Version, p.Spec.Pool, p.Spec.Pool, p.Spec.Version, compared(p.Status.Recipe))

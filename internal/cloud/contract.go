@@ -247,6 +247,11 @@ type Versions interface {
 	// TagImage sets tags of a version; an empty value removes the tag. TagImage returns NotFound without the version.
 	TagImage(ctx context.Context, ref ImageRef, tags map[string]string) error
 
+	// AllowLaunches lets the cloud launch instances from a Complete version, or refuse every launch of any client. Running
+	// instances stay. The version in the pool's recipe is not forbidden but a Conflict, after a fresh read of the recipe.
+	// AllowLaunches returns NotFound without the version. It does nothing if Image.Launches is empty.
+	AllowLaunches(ctx context.Context, ref ImageRef, allow bool) error
+
 	// DeleteImage starts the version's deletion. A missing version is no error. The version in the pool's recipe is
 	// refused with Conflict, after a fresh read of the recipe.
 	DeleteImage(ctx context.Context, ref ImageRef) error

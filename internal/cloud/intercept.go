@@ -252,6 +252,10 @@ func (p interceptedVersions) TagImage(ctx context.Context, ref ImageRef, tags ma
 	return p.around(ctx, writeOp("TagImage", ref.Version), func(ctx context.Context) error { return p.Versions.TagImage(ctx, ref, tags) })
 }
 
+func (p interceptedVersions) AllowLaunches(ctx context.Context, ref ImageRef, allow bool) error {
+	return p.around(ctx, writeOp("AllowLaunches", ref.Version), func(ctx context.Context) error { return p.Versions.AllowLaunches(ctx, ref, allow) })
+}
+
 func (p interceptedVersions) DeleteImage(ctx context.Context, ref ImageRef) error {
 	return p.around(ctx, writeOp("DeleteImage", ref.Version), func(ctx context.Context) error { return p.Versions.DeleteImage(ctx, ref) })
 }

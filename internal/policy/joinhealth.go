@@ -46,6 +46,8 @@ type joinTracker struct {
 	observedSince time.Time
 	// unwatched are the other pools, with the time of the next look for an unfinished rollback.
 	unwatched map[cloud.PoolID]time.Time
+	// forbidAfter is when launches of quarantined versions may be forbidden again after an error, by pool.
+	forbidAfter map[cloud.PoolID]time.Time
 	// endedIntents is the time of the latest rollback whose record this process has deleted, by pool.
 	endedIntents map[cloud.PoolID]time.Time
 }
@@ -122,6 +124,7 @@ func (d *joinTracker) watchAll(ctx context.Context, w *observed) {
 		d.decideRollback(ctx, w, r, t)
 	}
 	d.finishAll(ctx, w)
+	d.forbidLaunches(ctx, w)
 }
 
 // joinHealthOf is the join tracking of a pool in a policy's status.

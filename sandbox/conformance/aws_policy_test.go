@@ -199,6 +199,21 @@ func chapters(stops bool) []chapter {
 			return errors.Join(w.disks.DeleteSnapshot(ctx, w.ids[0], "it"), w.disks.TagImage(ctx, ref, map[string]string{"kamino-a": "b"}),
 				w.disks.TagImage(ctx, ref, map[string]string{"kamino-a": ""}))
 		}},
+		{"forbids launches of the image, and allows them", func(ctx context.Context, w *amazonGroup) error {
+			for _, want := range []cloud.Launches{cloud.LaunchesForbidden, cloud.LaunchesAllowed} {
+				err := w.repeat(func() (bool, error) {
+					im, err := w.disks.Image(ctx, ref)
+					if err == nil && im.Launches != want {
+						err = w.disks.AllowLaunches(ctx, ref, want == cloud.LaunchesAllowed)
+					}
+					return im.Launches == want, err
+				})
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		}},
 		{"deletes a snapshot", func(ctx context.Context, w *amazonGroup) error {
 			err := w.repeat(func() (bool, error) {
 				s, err := w.disks.EnsureSnapshot(ctx, shot("other", w.ids[0]))
@@ -521,6 +536,14 @@ func wantDenied(t *testing.T, p grant, allowed []string) {
 		},
 		"delete an image": func() error {
 			_, err := compute.DeregisterImage(ctx, &ec2.DeregisterImageInput{ImageId: &image})
+			return err
+		},
+		"disable an image": func() error {
+			_, err := compute.DisableImage(ctx, &ec2.DisableImageInput{ImageId: &image})
+			return err
+		},
+		"enable an image": func() error {
+			_, err := compute.EnableImage(ctx, &ec2.EnableImageInput{ImageId: &image})
 			return err
 		},
 		"untag an image": func() error {

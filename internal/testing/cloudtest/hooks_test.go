@@ -26,6 +26,7 @@ type hooks struct {
 	images         func(context.Context, cloud.PoolID) ([]cloud.Image, error)
 	ensureImage    func(context.Context, cloud.ImageSpec) (cloud.Image, error)
 	tagImage       func(context.Context, cloud.ImageRef, map[string]string) error
+	allowLaunches  func(context.Context, cloud.ImageRef, bool) error
 	deleteImage    func(context.Context, cloud.ImageRef) error
 	poolsOf        func(context.Context, []cloud.NodeValues) ([]cloud.Membership, error)
 	pool           func(context.Context, cloud.PoolID) (cloud.Pool, error)
@@ -218,6 +219,10 @@ func (h hooks) EnsureImage(ctx context.Context, spec cloud.ImageSpec) (cloud.Ima
 
 func (h hooks) TagImage(ctx context.Context, ref cloud.ImageRef, tags map[string]string) error {
 	return hookOr(h.tagImage, h.Provider.TagImage)(ctx, ref, tags)
+}
+
+func (h hooks) AllowLaunches(ctx context.Context, ref cloud.ImageRef, allow bool) error {
+	return hookOr(h.allowLaunches, h.Provider.AllowLaunches)(ctx, ref, allow)
 }
 
 func (h hooks) DeleteImage(ctx context.Context, ref cloud.ImageRef) error {
