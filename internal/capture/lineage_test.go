@@ -91,7 +91,7 @@ func TestVersionOfAQuarantinedAncestorWaits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newTestEnv(t, func(s *testEnv) { s.lineage = "2026.03.01" }).decide(func(p *v1alpha1.Prototype) {
-				p.Spec.Settings.Promotion.Timeout = &metav1.Duration{Duration: 20 * time.Minute}
+				p.Spec.Settings.Promotion.Timeout = metav1.Duration{Duration: 20 * time.Minute}
 			})
 			tag := func(version string, tags map[string]string) {
 				s.must(s.cloud.TagImage(t.Context(), cloud.ImageRef{Pool: s.pool, Version: version}, tags))
