@@ -29,7 +29,7 @@ func grants(t *testing.T) map[string]string {
 	t.Helper()
 	files := map[string]string{permissionsPage: permissions(t), judgedRights: judged(t)}
 	for name, policy := range map[string]func(powers ...string) ([]byte, error){"aws-policy": aws.Describe().Grant, "aws-policy-by-tags": aws.PolicyByTags} {
-		for suffix, powers := range map[string][]string{"": nil, "-in-place": {cloud.ForInPlace}, "-rebuild": {cloud.ForRebuild}} {
+		for suffix, powers := range map[string][]string{"": nil, "-in-place": {cloud.ForInPlace}, "-rebuild": {cloud.ForRebuild}, "-warm-pool": {cloud.ForWarmPool}} {
 			text, err := policy(powers...)
 			if err != nil {
 				t.Fatal(err)
@@ -45,7 +45,7 @@ func permissions(t *testing.T) string {
 	var b strings.Builder
 	b.WriteString("<!-- Made by go generate ./docs from the actions that the clouds' packages declare. -->\n\n# Permissions in the clouds\n\n")
 	b.WriteString("`kamino manifests --iam` prints these actions as a policy or a role; `--in-place` adds those of captures in\n" +
-		"place, which stop their donor, and `--rebuild` those of rebuilds. `kamino doctor` names missing actions.\n")
+		"place, which stop their donor, `--rebuild` those of rebuilds, and `--warm-pool` those of warm pools. `kamino doctor` names missing actions.\n")
 	title := func(d cloud.Description) string {
 		first, _, _ := strings.Cut(strings.TrimPrefix(page(t, "reference/"+d.Name+".md"), "# "), "\n")
 		return first

@@ -71,6 +71,8 @@ type Pool struct {
 	// Owner is another tool that owns the recipe, for example kOps; empty if SetRecipe writes the recipe. Kamino makes
 	// and tries versions, and the owner changes the recipe (RecipeChange.HandOver).
 	Owner string `json:"owner,omitempty"`
+	// Warm is the pool's warm pool; nil without one.
+	Warm *WarmPool `json:"warm,omitempty"`
 	// Refusals are the reasons against any capture in the pool; empty if there are none.
 	Refusals []Refusal `json:"refusals,omitempty"`
 	// Cautions are warnings in the form of refusals. They prevent no capture.

@@ -161,6 +161,10 @@ func (p interceptedPools) RestoreChange(ctx context.Context, pool PoolID, saved 
 		func(ctx context.Context) (RecipeChange, error) { return p.Pools.RestoreChange(ctx, pool, saved) })
 }
 
+func (p interceptedPools) ResizeWarmPool(ctx context.Context, pool PoolID, from, to WarmLimits) error {
+	return p.around(ctx, writeOp("ResizeWarmPool", pool), func(ctx context.Context) error { return p.Pools.ResizeWarmPool(ctx, pool, from, to) })
+}
+
 func (p interceptedPools) EnsureRebuilt(ctx context.Context, id InstanceID, version string) (Rebuild, error) {
 	return result(ctx, p.around, writeOp("EnsureRebuilt", id), func(ctx context.Context) (Rebuild, error) { return p.Pools.EnsureRebuilt(ctx, id, version) })
 }

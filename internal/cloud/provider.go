@@ -55,6 +55,12 @@ func (j *joined) Pool(ctx context.Context, id PoolID) (Pool, error) {
 	if pool.Recipe.Version == "" {
 		pool.Recipe.Version, pool.Recipe.Latest = j.disks.VersionOf(pool.Family, pool.Recipe.Image)
 	}
+	if pool.Warm != nil {
+		for i := range pool.Warm.Instances {
+			one := &pool.Warm.Instances[i]
+			one.BuiltFrom, _ = j.disks.VersionOf(pool.Family, one.Image)
+		}
+	}
 	if pool.Recipe.Latest {
 		pool.Recipe.Version, err = j.disks.Latest(ctx, pool.Family, pool.Location)
 	}

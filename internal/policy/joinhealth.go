@@ -78,7 +78,10 @@ type watchedPool struct {
 	// observedSince is the time since which no other cause kept nodes from joining, as far as this process knows.
 	observedSince time.Time
 	due           time.Time
-	verdict       joinhealth.Verdict
+	// renews is true while the pool's warm pool is being renewed, and warmDue is the time of the next step.
+	renews  bool
+	warmDue time.Time
+	verdict joinhealth.Verdict
 	// acts: a step of a rollback ran, and another step may follow. stuck: a step failed, so that a person must know.
 	acts, stuck bool
 	err         error
@@ -122,6 +125,7 @@ func (d *joinTracker) watchAll(ctx context.Context, w *observed) {
 		}
 		t.unlisted = unlisted
 		d.decideRollback(ctx, w, r, t)
+		d.renewWarmPool(ctx, w, r, t)
 	}
 	d.finishAll(ctx, w)
 	d.forbidLaunches(ctx, w)

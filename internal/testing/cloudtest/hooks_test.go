@@ -26,6 +26,7 @@ type hooks struct {
 	images         func(context.Context, cloud.PoolID) ([]cloud.Image, error)
 	ensureImage    func(context.Context, cloud.ImageSpec) (cloud.Image, error)
 	tagImage       func(context.Context, cloud.ImageRef, map[string]string) error
+	resizeWarmPool func(context.Context, cloud.PoolID, cloud.WarmLimits, cloud.WarmLimits) error
 	allowLaunches  func(context.Context, cloud.ImageRef, bool) error
 	deleteImage    func(context.Context, cloud.ImageRef) error
 	poolsOf        func(context.Context, []cloud.NodeValues) ([]cloud.Membership, error)
@@ -148,6 +149,10 @@ func (h hooks) RestoreChange(ctx context.Context, id cloud.PoolID, saved cloud.S
 }
 
 func (h hooks) CanRebuild() bool { return !h.cannotRebuild && h.Provider.CanRebuild() }
+
+func (h hooks) ResizeWarmPool(ctx context.Context, id cloud.PoolID, from, to cloud.WarmLimits) error {
+	return hookOr(h.resizeWarmPool, h.Provider.ResizeWarmPool)(ctx, id, from, to)
+}
 
 func (h hooks) EnsureRebuilt(ctx context.Context, id cloud.InstanceID, version string) (cloud.Rebuild, error) {
 	return hookOr(h.ensureRebuilt, h.Provider.EnsureRebuilt)(ctx, id, version)

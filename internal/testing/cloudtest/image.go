@@ -207,13 +207,13 @@ func (s suite) launches(t *testing.T, want cloud.Launches) {
 }
 
 func launchesForbidden(t *testing.T, s suite) {
-	wantError(t, s.p.AllowLaunches(t.Context(), s.ref(firstVersion), false), cloud.NotFound)
 	s.publish(t, firstVersion, secondVersion)
 	if got(s.p.Image(t.Context(), s.ref(firstVersion)))(t).Launches == "" { // the cloud launches every version
 		must(t, s.p.AllowLaunches(t.Context(), s.ref(firstVersion), false))
 		s.launches(t, "")
 		return
 	}
+	wantError(t, s.p.AllowLaunches(t.Context(), s.ref("2026.12.31"), false), cloud.NotFound)
 	s.launches(t, cloud.LaunchesAllowed)
 	for range 2 {
 		must(t, s.p.AllowLaunches(t.Context(), s.ref(firstVersion), false))

@@ -22,6 +22,8 @@ type Config struct {
 	Instant bool
 	// ForbidsLaunches is a cloud that can refuse launches of a version.
 	ForbidsLaunches bool
+	// EndsNewestWarm is a cloud that ends the newest instances of a warm pool first.
+	EndsNewestWarm bool
 	// NoCopy is a cloud without captures by copy.
 	NoCopy bool
 	// NoHold makes pools without automatic actions, so that there is nothing to protect from.

@@ -201,6 +201,7 @@ const (
 	opSetRecipe      = "SetRecipe"
 	opRestoreChange  = "RestoreChange"
 	opEnsureRebuilt  = "EnsureRebuilt"
+	opResizeWarmPool = "ResizeWarmPool"
 	opPreflightTrial = "PreflightTrial"
 	opTrial          = "Trial"
 	opTrials         = "Trials"

@@ -17,6 +17,8 @@ type pool struct {
 	capacity int64
 	refusals []cloud.Refusal
 	recipe   recipe
+	// warm is the warm pool; nil without one.
+	warm *warmPool
 	// next is the number of the next instance. Numbers are never reused.
 	next int
 	// rolls is true if the pool's policy updates running instances at each write.
@@ -142,6 +144,7 @@ func (c *pools) poolView(p *pool, recipe cloud.Recipe) cloud.Pool {
 	return cloud.Pool{
 		ID: p.id, Name: p.spec.Name, Location: p.spec.Location, Capacity: p.capacity, MaxSize: p.spec.MaxSize,
 		Traits: maps.Clone(p.spec.Traits), Family: c.familyOf(p.id), Recipe: recipe, Owner: p.spec.Owner, Refusals: slices.Concat(p.refusals, p.rollRefusals()),
+		Warm: p.warmView(),
 	}
 }
 

@@ -40,6 +40,7 @@ const (
 	EffectScale          = "Scale"
 	EffectDeletePool     = "DeletePool"
 	EffectRebuild        = "Rebuild"
+	EffectResizeWarmPool = "ResizeWarmPool"
 	EffectBeginTrial     = "BeginTrial"
 	EffectEndTrial       = "EndTrial"
 	EffectBeginWorkshop  = "BeginWorkshop"
