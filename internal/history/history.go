@@ -80,6 +80,8 @@ type History struct {
 	Counted bool `json:"counted"`
 	// Others are the nodes built from other images: a generic image, or a deleted version.
 	Others []string `json:"otherNodes,omitempty"`
+	// Warm describes the pool's warm pool: cloud.WarmPool.Line; empty without one.
+	Warm string `json:"warmPool,omitempty"`
 	// Captures are the running captures that may still change the recipe, by name.
 	Captures []Capture `json:"captures,omitempty"`
 	// AutoRollbacks are the automatic rollbacks, latest first.
@@ -180,6 +182,9 @@ func Of(f Facts) History {
 		Pool: f.Pool.Name, PoolID: f.Pool.ID, Recipe: f.Pool.Recipe, Keep: retentionOf(f),
 		Versions: []Version{}, Counted: f.Counted, Captures: inFlight(f.Prototypes),
 		Gone: Gone(f.Pool, f.Images),
+	}
+	if f.Pool.Warm != nil {
+		h.Warm = f.Pool.Warm.Line(f.Pool.Recipe)
 	}
 	for _, r := range AutoRollbacks(f.Images) {
 		h.AutoRollbacks = append(h.AutoRollbacks, r.on(h.Recipe))

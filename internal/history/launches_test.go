@@ -70,3 +70,20 @@ func TestFrozenVersion(t *testing.T) {
 		}
 	}
 }
+
+// TestWarmPoolIsNoted: the notes say how many instances of the warm pool are from the version in the recipe.
+func TestWarmPoolIsNoted(t *testing.T) {
+	warm := &cloud.WarmPool{Instances: []cloud.Instance{{BuiltFrom: "2026.01.02"}, {BuiltFrom: "2026.01.01"}, {}}}
+	for want, pool := range map[string]cloud.Pool{
+		"Warm: 1 of 3 from 2026.01.02.": {Recipe: cloud.Recipe{Version: "2026.01.02"}, Warm: warm},
+		"Warm: 3.":                      {Warm: warm},
+		"Warm: unknown.":                {Recipe: cloud.Recipe{Version: "2026.01.02"}, Warm: &cloud.WarmPool{Unknown: "denied"}},
+	} {
+		if notes := Of(Facts{Pool: pool}).Notes(); !slices.Contains(notes, want) {
+			t.Errorf("%q, want %s", notes, want)
+		}
+	}
+	if notes := Of(Facts{}).Notes(); slices.ContainsFunc(notes, func(n string) bool { return strings.HasPrefix(n, "Warm") }) {
+		t.Errorf("without a warm pool: %q", notes)
+	}
+}

@@ -26,6 +26,9 @@ func (h History) Notes() []string {
 		}
 	}
 	n.bad(h)
+	if h.Warm != "" {
+		n.add("%s%s.", strings.ToUpper(h.Warm[:1]), h.Warm[1:])
+	}
 	if len(h.Versions) > 0 && len(h.Others) > 0 {
 		n.add("%s none of these versions.", runNodes(len(h.Others)))
 	}

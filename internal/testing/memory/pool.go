@@ -171,7 +171,16 @@ func (c *pools) Scale(id cloud.PoolID, to int64) error {
 	c.record(ByStranger, EffectScale, string(p.id))
 	c.roll(p)
 	for int64(len(c.members(p))) < to {
-		c.start(c.build(p, c.freeName(p)))
+		m := c.build(p, c.freeName(p))
+		if p.warm != nil && len(p.warm.instances) > 0 { // the next node comes from the warm pool
+			m.image = p.warm.instances[0].image
+			m.builtFrom, _ = versionIn(c.familyOf(p.id), m.image)
+			p.warm.instances = p.warm.instances[1:]
+		}
+		c.start(m)
+	}
+	if p.warm != nil {
+		c.balanceWarm(p)
 	}
 	return nil
 }
