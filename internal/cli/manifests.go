@@ -66,7 +66,7 @@ permissions instead, and --crds prints only the definitions.`,
 		"also grant the permission to delete the Nodes of trials and workshops whose instance is gone")
 	cmd.Flags().BoolVar(&inPlace, "in-place", false, "with --iam: also the permissions to stop, start and hold donors, for captures in place")
 	cmd.Flags().BoolVar(&rebuilds, "rebuild", false, "with --iam: also the permissions to rebuild nodes")
-	cmd.Flags().BoolVar(&warm, "warm-pool", false, "with --iam: also the permissions to renew the instances of warm pools")
+	cmd.Flags().BoolVar(&warm, "warm-pool", false, "with --iam: also the permissions to renew warm pools")
 	cmd.Flags().BoolVar(&m.IAM, "iam", false, "print the cloud permissions as JSON instead: an IAM policy or a role definition; needs --cloud")
 	cmd.Flags().StringVar(&m.Management, "management", "",
 		"print the manifests for the Cluster API management cluster instead: a service account, and a Role in the `namespace` of the Cluster; needs --cloud")
