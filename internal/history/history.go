@@ -119,7 +119,7 @@ type Version struct {
 	Quarantined  string `json:"quarantined,omitempty"`
 	RolledBackTo string `json:"rolledBackTo,omitempty"`
 	// Frozen is the quarantined version that the version descends from, until a person clears or quarantines the version.
-	Frozen string `json:"frozen,omitempty"`
+	Frozen string `json:"quarantinedLineage,omitempty"`
 	// Cleared are the quarantined versions in spite of which a person cleared the version.
 	Cleared string `json:"cleared,omitempty"`
 	// Launches is cloud.Image.Launches.

@@ -39,7 +39,7 @@ type warmRecord struct {
 	To   cloud.WarmLimits `json:"to"`
 	Step int64            `json:"step"`
 	Old  int64            `json:"old"`
-	Left int64            `json:"left"`
+	Left int64            `json:"oldAfter"`
 }
 
 // Pass does one step of the renewal of a pool's warm pool. may is false if Kamino may begin no renewal, and then it only ends one.

@@ -63,7 +63,7 @@ func (p *PoolProvider) warmPool(ctx context.Context, ref group, g types.AutoScal
 	return out, err
 }
 
-// warmCaution tells what the warm pool of a group means for its next nodes.
+// warmCaution says what the warm pool of a group means for its next nodes.
 func warmCaution(ref group, w cloud.WarmPool) cloud.Refusal {
 	what := fmt.Sprintf("%s: the next nodes come from a warm pool, with the image from when they were launched", ref)
 	if w.Reuses {
