@@ -29,7 +29,7 @@ func grants(t *testing.T) map[string]string {
 	t.Helper()
 	files := map[string]string{permissionsPage: permissions(t), judgedRights: judged(t)}
 	for name, policy := range map[string]func(powers ...string) ([]byte, error){"aws-policy": aws.Describe().Grant, "aws-policy-by-tags": aws.PolicyByTags} {
-		for suffix, powers := range map[string][]string{"": nil, "-in-place": {cloud.ForInPlace}, "-rebuild": {cloud.ForRebuild}} {
+		for suffix, powers := range map[string][]string{"": nil, "-in-place": {cloud.ForInPlace}, "-rebuild": {cloud.ForRebuild}, "-warm-pool": {cloud.ForWarmPool}} {
 			text, err := policy(powers...)
 			if err != nil {
 				t.Fatal(err)
@@ -45,7 +45,8 @@ func permissions(t *testing.T) string {
 	var b strings.Builder
 	b.WriteString("<!-- Made by go generate ./docs from the actions that the clouds' packages declare. -->\n\n# Permissions in the clouds\n\n")
 	b.WriteString("`kamino manifests --iam` prints these actions as a policy or a role; `--in-place` adds those of captures in\n" +
-		"place, which stop their donor, and `--rebuild` those of rebuilds. `kamino doctor` names missing actions.\n")
+		"place, which stop their donor, `--rebuild` those of rebuilds, and `--warm-pool` those of warm pools. `kamino doctor`\n" +
+		"names missing actions.\n")
 	title := func(d cloud.Description) string {
 		first, _, _ := strings.Cut(strings.TrimPrefix(page(t, "reference/"+d.Name+".md"), "# "), "\n")
 		return first
@@ -135,11 +136,12 @@ func judged(t *testing.T) string {
 // removalActions end a member of a pool, or change the size of a pool.
 var removalActions = regexp.MustCompile(`:TerminateInstanceInAutoScalingGroup$|:SetDesiredCapacity$|/virtualMachines/(delete|deallocate/action)$`)
 
-// powers are the actions on running members of a pool, by the feature that needs them.
+// powers are the actions on running members of a pool, or on a warm pool, by the feature that needs them.
 var powers = map[string]*regexp.Regexp{
 	cloud.ForInPlace: regexp.MustCompile(`:DescribeInstanceAttribute$|:(Stop|Start)Instances$|:(Enter|Exit)Standby$|:SetInstanceProtection$|` +
 		`/(powerOff|start)/action$|virtualMachineScaleSets/virtualMachines/write$`),
-	cloud.ForRebuild: regexp.MustCompile(`ReplaceRootVolumeTasks?$|/manualUpgrade/action$|/reimage/action$`),
+	cloud.ForRebuild:  regexp.MustCompile(`ReplaceRootVolumeTasks?$|/manualUpgrade/action$|/reimage/action$`),
+	cloud.ForWarmPool: regexp.MustCompile(`:(Describe|Put)WarmPool$`),
 }
 
 // TestGrants: without its flag, a power has no action, and Kamino removes no member of a pool and resizes no pool at all.
@@ -157,6 +159,9 @@ func TestGrants(t *testing.T) {
 		}
 		always := granted()
 		for power, of := range powers {
+			if power == cloud.ForWarmPool && d.Name != "aws" {
+				continue
+			}
 			with := granted(power)
 			only := slices.DeleteFunc(slices.Clone(with), func(a string) bool { return slices.Contains(always, a) })
 			if len(always) < 20 || len(only) < 2 || slices.ContainsFunc(only, func(a string) bool { return !of.MatchString(a) }) {

@@ -17,6 +17,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/capture/admission"
 	"github.com/kamino-dev/kamino/internal/capture/plan"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/node/nodestate"
 	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
 
@@ -142,6 +143,14 @@ func TestFailures(t *testing.T) {
 		{name: "a budget blocks the drain", reason: "DrainTimeout", says: "default/app-0: The disruption budget app",
 			prepare: func(s *testEnv) { s.blocked = 1 << 20 },
 			change:  func(p *v1alpha1.Prototype) { p.Spec.Settings.Drain.Timeout = minutes(2) }},
+		{name: "a notice ends the drain", reason: "DrainTimeout", says: "about to be removed (taint aws-node-termination-handler/spot-itn)",
+			prepare: func(s *testEnv) { s.blocked = 1 << 20 }, between: func(s *testEnv, _ int) {
+				s.onNode(func(n *corev1.Node) {
+					if n.Spec.Unschedulable && nodestate.Leaving(n) == "" {
+						n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "aws-node-termination-handler/spot-itn", Effect: corev1.TaintEffectNoSchedule})
+					}
+				})
+			}},
 		{name: "the pod never reports", reason: "DeadlineExceeded", says: "deadline of 5m",
 			prepare: func(s *testEnv) { s.deaf = true },
 			change:  func(p *v1alpha1.Prototype) { p.Spec.Settings.OutOfService.Deadline = minutes(5) }},

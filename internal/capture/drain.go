@@ -8,6 +8,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture/plan"
 	"github.com/kamino-dev/kamino/internal/node"
+	"github.com/kamino-dev/kamino/internal/node/nodestate"
 )
 
 // drain evicts the pods of the donor.
@@ -32,7 +33,7 @@ func (d drain) lookPods(ctx context.Context, w *pass) error {
 	}
 	w.donor.remainingPods, w.donor.arePodsListed = left, true
 	f.Donor.Drained = len(left.Pods) == 0 && len(left.Stuck) == 0
-	f.Donor.DrainOverdue = !settings.Force && d.overdue(w)
+	f.Donor.DrainOverdue = !settings.Force && d.overdue(w) || nodestate.Leaving(w.donor.node) != "" // its time is too short for a capture
 	if f.Donor.DrainOverdue && !f.Donor.Drained {
 		w.donor.blockedPods = node.HeldBack(ctx, d.kube, left) // for the message of the failure
 	}

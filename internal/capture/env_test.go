@@ -145,7 +145,7 @@ func newTestEnv(t testing.TB, options ...option) *testEnv {
 	if s.instant {
 		copying = 3 * time.Minute
 	}
-	s.cloud = memory.New(memory.Config{Now: s.clock.Now, NoHold: s.holdless, Apart: s.apart, Instant: s.instant, Latency: memory.Latency{
+	s.cloud = memory.New(memory.Config{Now: s.clock.Now, ForbidsLaunches: true, NoHold: s.holdless, Apart: s.apart, Instant: s.instant, Latency: memory.Latency{
 		Stop: 10 * time.Second, GuestOff: 3 * time.Second, Start: 20 * time.Second, Snapshot: copying,
 		Image: 20 * time.Second, Delete: 5 * time.Second, Attach: s.disks,
 	}})

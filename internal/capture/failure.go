@@ -197,6 +197,9 @@ func donorFailureMessage(w *pass, why plan.Reason) string {
 			"node %s exceeded the deadline of %s out of service without a snapshot. Find the slow step with `kamino describe %s`, or raise settings.outOfService.deadline",
 			n, limits.OutOfService.Deadline.Duration, w.p.Name)
 	case plan.DrainTimeout:
+		if said := leavingMessage(w); said != "" {
+			return said
+		}
 		return fmt.Sprintf("node %s was not drained within %s; remaining: %s", n, limits.Drain.Timeout.Duration, remainingPodsMessage(w))
 	case plan.Interrupted:
 		return fmt.Sprintf("the capture of node %s was interrupted after the change of its disk, and the node was returned to service without a snapshot: %s",

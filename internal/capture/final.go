@@ -68,7 +68,7 @@ func endsCapture(kind cloud.Kind, back, ahead bool) bool {
 func (e failures) fail(w *pass, f *v1alpha1.Failure) {
 	w.p.Status.Failure = f
 	enterPhase(&w.p.Status, v1alpha1.PhaseCleaningUp, e.now())
-	reportConditions(w.p, plan.Decision{Do: plan.Fail}, "", e.now())
+	reportConditions(w, plan.Decision{Do: plan.Fail}, e.now())
 	e.events.event(w, corev1.EventTypeWarning, f.Reason, "%s", f.Message)
 }
 

@@ -5,8 +5,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/capture/plan"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/testing/memory"
@@ -66,6 +71,58 @@ func TestLineage(t *testing.T) {
 					t.Errorf("the version's lineage is %q (%t), want %q", got, tagged, lineage)
 				}
 			}}.LoseEach(t)
+		})
+	}
+}
+
+// TestVersionOfAQuarantinedAncestorWaits: if a version that the donor descends from is quarantined during the capture, a person decides
+// about the version of the capture. Cleared, it is promoted. Quarantined too, or without a decision, the capture fails. The recipe does
+// not name it before.
+func TestVersionOfAQuarantinedAncestorWaits(t *testing.T) {
+	const ancestor = "2026.02.20"
+	for name, test := range map[string]struct {
+		tags   map[string]string
+		reason string
+	}{
+		"no one decides":      {nil, string(plan.PromotionStale)},
+		"cleared":             {map[string]string{cloud.TagCleared: ancestor}, ""},
+		"cleared of another":  {map[string]string{cloud.TagCleared: "2026.03.01"}, string(plan.PromotionStale)},
+		"quarantined as well": {map[string]string{cloud.TagQuarantined: "too"}, string(plan.Quarantined)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newTestEnv(t, func(s *testEnv) { s.lineage = "2026.03.01" }).decide(func(p *v1alpha1.Prototype) {
+				p.Spec.Settings.Promotion.Timeout = metav1.Duration{Duration: 20 * time.Minute}
+			})
+			tag := func(version string, tags map[string]string) {
+				s.must(s.cloud.TagImage(t.Context(), cloud.ImageRef{Pool: s.pool, Version: version}, tags))
+			}
+			s.cloud.AddVersion(s.pool, memory.VersionSpec{Version: ancestor, Tags: ours()})
+			tag(s.lineage, map[string]string{cloud.TagLineage: ancestor})
+			waited := false
+			p := s.play(func(int) {
+				switch p := s.prototype(); p.Status.Phase {
+				case v1alpha1.PhasePublishing:
+					tag(ancestor, map[string]string{cloud.TagQuarantined: "panics"})
+				case v1alpha1.PhaseAwaitingPromotion:
+					if named := s.cloud.World().Pools[0].Recipe.Version; named != s.lineage {
+						t.Errorf("the recipe names %s", named)
+					}
+					ready := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReady)
+					if want := "the quarantined version " + ancestor; ready == nil || !strings.Contains(ready.Message, want) {
+						t.Errorf("the condition is %+v", ready)
+					}
+					waited = true
+					tag(p.Spec.Version, test.tags)
+				default:
+				}
+			})
+			reason := ""
+			if p.Status.Failure != nil {
+				reason = p.Status.Failure.Reason
+			}
+			if reason != test.reason || !waited || (reason == "") != (s.cloud.World().Pools[0].Recipe.Version == p.Spec.Version) {
+				t.Errorf("the capture waited %t, and ended with %q", waited, reason)
+			}
 		})
 	}
 }

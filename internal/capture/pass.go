@@ -97,6 +97,7 @@ type promotionObjects struct {
 	retire          []string
 	heldBack        string // why the version waits for other pools
 	savedRecipeName string // the Secret with the saved parts of the recipe
+	frozenBy        string // the quarantined version that the version descends from, without a person's clearance
 	// customData is the user's copy for the saved recipe; nil without one.
 	customData []byte
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture/plan"
+	"github.com/kamino-dev/kamino/internal/node/nodestate"
 	"github.com/kamino-dev/kamino/internal/patch/nodepatch"
 	patchplan "github.com/kamino-dev/kamino/internal/patch/plan"
 	"github.com/kamino-dev/kamino/internal/wording"
@@ -241,12 +242,24 @@ func retryPatch(w *pass) string {
 	return fmt.Sprintf("run `kamino capture %s --pioneer`", w.p.Spec.Donor.NodeName)
 }
 
+// leavingMessage explains the end of the drain of a node that is about to be removed; empty for any other node.
+func leavingMessage(w *pass) string {
+	if w.donor.node == nil || nodestate.Leaving(w.donor.node) == "" {
+		return ""
+	}
+	return fmt.Sprintf("node %s is about to be removed (taint %s), so Kamino ended its drain: capture another node",
+		w.donor.node.Name, nodestate.Leaving(w.donor.node))
+}
+
 // patchTroubleMessage explains the failure in the record of the patch.
 func patchTroubleMessage(w *pass, r *nodepatch.Record) string {
 	n, limits := w.p.Spec.Donor.NodeName, w.p.Spec.Settings.Defaulted()
 	retry := retryPatch(w)
 	switch patchplan.Reason(r.Failure) {
 	case patchplan.DrainTimeout:
+		if said := leavingMessage(w); said != "" {
+			return said
+		}
 		return fmt.Sprintf(
 			"node %s was not drained for its patch within %s. Find the remaining pods with `kubectl get pods -A --field-selector spec.nodeName=%s`, then %s",
 			n, limits.Drain.Timeout.Duration, n, retry)

@@ -66,11 +66,16 @@ func (m promotion) lookRecipe(ctx context.Context, w *pass) error {
 		return err
 	}
 	f.Promotion.Recipe, f.Promotion.Manual = recipeState(w), f.Promotion.Manual || w.promotion.change.HandOver != ""
-	if f.Promotion.Recipe == plan.RecipeElsewhere && !f.Promotion.Manual {
-		w.promotion.heldBack, err = m.lookWave(ctx, w)
-		f.Promotion.Manual = w.promotion.heldBack != ""
-	}
-	if f.Promotion.Recipe == plan.RecipeElsewhere && err == nil {
+	if f.Promotion.Recipe == plan.RecipeElsewhere {
+		if err := m.lookLineage(ctx, w); err != nil {
+			return err
+		}
+		if !f.Promotion.Manual {
+			if w.promotion.heldBack, err = m.lookWave(ctx, w); err != nil {
+				return err
+			}
+			f.Promotion.Manual = w.promotion.heldBack != ""
+		}
 		m.lookContents(ctx, w)
 		f.Promotion.Saved, err = m.lookSaved(ctx, w)
 	}
@@ -78,6 +83,18 @@ func (m promotion) lookRecipe(ctx context.Context, w *pass) error {
 		return err
 	}
 	return m.lookRetirement(ctx, w)
+}
+
+// lookLineage lets a person decide about a version that descends from a quarantined version. Only a version of a donor that another
+// version built has ancestors.
+func (m promotion) lookLineage(ctx context.Context, w *pass) error {
+	if w.image.version.Tags[cloud.TagLineage] == "" {
+		return nil
+	}
+	images, err := m.cloud.Images(ctx, w.pool)
+	w.promotion.frozenBy = retention.Descended(images)[w.p.Spec.Version]
+	w.facts.Promotion.Manual = w.facts.Promotion.Manual || w.promotion.frozenBy != ""
+	return err
 }
 
 // isRecipeRelevant reports whether the recipe can matter: the image is complete, the snapshot is deleted, and no trial

@@ -35,7 +35,7 @@ func report(w *pass, d plan.Decision, now time.Time) {
 	reportRecipe(w, d)
 	reportTrial(w, now)
 	reportPatch(w)
-	reportConditions(w.p, d, w.promotion.heldBack, now)
+	reportConditions(w, d, now)
 	reportEndlessWait(w, d, now)
 	reportTrialPassed(w, d, now)
 	reportIgnoredReport(w, now)
@@ -237,8 +237,8 @@ func drainProgress(w *pass) string {
 }
 
 // reportConditions sets the conditions. Their messages are stable: no times, no counts.
-func reportConditions(p *v1alpha1.Prototype, d plan.Decision, heldBack string, now time.Time) {
-	s := &p.Status
+func reportConditions(w *pass, d plan.Decision, now time.Time) {
+	p, s := w.p, &w.p.Status
 	set := func(kind string, status metav1.ConditionStatus, reason, message string) {
 		setCondition(p, now, kind, status, reason, message)
 	}
@@ -251,7 +251,7 @@ func reportConditions(p *v1alpha1.Prototype, d plan.Decision, heldBack string, n
 	}
 	reason, message := "InProgress", "the capture is in progress"
 	if d.Why == plan.ForPromotion {
-		reason, message = promotionWait(p, heldBack)
+		reason, message = promotionWait(w)
 	}
 	switch {
 	case s.Phase == v1alpha1.PhaseSucceeded:

@@ -111,6 +111,7 @@ type trialCloud interface {
 	EndTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.State, error)
 	ConsoleOutput(ctx context.Context, id cloud.InstanceID) (string, error)
 	TagImage(ctx context.Context, ref cloud.ImageRef, tags map[string]string) error
+	AllowLaunches(ctx context.Context, ref cloud.ImageRef, allow bool) error
 }
 
 // trials builds nodes from a version, and records the verdict.
@@ -289,9 +290,13 @@ func (t trials) quarantine(ctx context.Context, w *pass) error {
 	if err := t.note(ctx, w, func(r *v1alpha1.TrialRecord) { r.Failure = failure }); err != nil {
 		return err
 	}
-	return t.cloud.TagImage(ctx, w.ref(), map[string]string{
+	err := t.cloud.TagImage(ctx, w.ref(), map[string]string{
 		cloud.TagQuarantined: trial.Blame(w.trial.verdict.Message), cloud.TagTrial: trial.Mark(trial.Failed, t.now()),
 	})
+	if err == nil && w.image.version.Launches == cloud.LaunchesAllowed {
+		_ = t.cloud.AllowLaunches(ctx, w.ref(), false) // if this fails, the controller does it later
+	}
+	return err
 }
 
 // noteRefused records the cloud's message about missing room, which ends the attempt.

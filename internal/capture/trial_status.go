@@ -143,6 +143,8 @@ func trialProgress(w *pass, d plan.Decision) string {
 		return "handed over: " + w.promotion.change.HandOver
 	case d.Why == plan.ForPromotion && w.promotion.heldBack != "":
 		return w.promotion.heldBack
+	case d.Why == plan.ForPromotion && w.promotion.frozenBy != "":
+		return frozenMessage(w)
 	case d.Why == plan.ForPromotion:
 		return fmt.Sprintf("waiting for `kamino promote %s %s`", w.p.Spec.Pool, w.p.Spec.Version)
 	}
@@ -166,14 +168,25 @@ func reportTrialPassed(w *pass, d plan.Decision, now time.Time) {
 	}
 }
 
+// frozenMessage is what a version waits for that descends from a quarantined version.
+func frozenMessage(w *pass) string {
+	return fmt.Sprintf("descends from the quarantined version %s: waiting for `kamino unquarantine %s %s`, or for its quarantine",
+		w.promotion.frozenBy, w.p.Spec.Pool, w.p.Spec.Version)
+}
+
 // promotionWait is the reason and the message of the wait for a person, or for other pools.
-func promotionWait(p *v1alpha1.Prototype, heldBack string) (reason, message string) {
-	if heldBack != "" {
+func promotionWait(w *pass) (reason, message string) {
+	p := w.p
+	if w.promotion.heldBack != "" {
 		return v1alpha1.HeldBackReason, fmt.Sprintf("version %s of pool %s is complete, and held back: %s. To promote it now, run `kamino promote %s %s`",
-			p.Spec.Version, p.Spec.Pool, heldBack, p.Spec.Pool, p.Spec.Version)
+			p.Spec.Version, p.Spec.Pool, w.promotion.heldBack, p.Spec.Pool, p.Spec.Version)
 	}
 	if over := p.Status.HandsOver(); over != "" {
 		return HandedOver, fmt.Sprintf("version %s of pool %s is complete and handed over: %s%s", p.Spec.Version, p.Spec.Pool, over, compared(p.Status.Recipe))
+	}
+	if w.promotion.frozenBy != "" {
+		return AwaitingPromotion, fmt.Sprintf("version %s of pool %s is complete, and %s%s",
+			p.Spec.Version, p.Spec.Pool, frozenMessage(w), compared(p.Status.Recipe))
 	}
 	return AwaitingPromotion, fmt.Sprintf("version %s of pool %s is complete, and waits for `kamino promote %s %s`%s",
 		p.Spec.Version, p.Spec.Pool, p.Spec.Pool, p.Spec.Version, compared(p.Status.Recipe))

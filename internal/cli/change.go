@@ -60,7 +60,9 @@ const writeTime = 2 * time.Minute
 func (c *change) carryOut(ctx context.Context, made *recipe.Change) (recipe.Result, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTime)
 	defer cancel()
-	return made.Run(ctx, process.Wait)
+	result, err := made.Run(ctx, process.Wait)
+	print.Launchable(c.Err, made.Version, result.Launchable)
+	return result, err
 }
 
 // end applies a change, if there is anything to do, and reports the result.

@@ -13,7 +13,7 @@ import (
 )
 
 func newManifestsCommand(f *Factory, o *Options) *cobra.Command {
-	m, crds, inPlace, rebuilds := manifest.Options{}, false, false, false
+	m, crds, inPlace, rebuilds, warm := manifest.Options{}, false, false, false, false
 	cmd := &cobra.Command{
 		Use:   "manifests",
 		Short: "Print the manifests that Kamino needs in the cluster as YAML",
@@ -48,6 +48,9 @@ permissions instead, and --crds prints only the definitions.`,
 				if inPlace {
 					m.Powers = append(m.Powers, cloud.ForInPlace)
 				}
+				if warm {
+					m.Powers = append(m.Powers, cloud.ForWarmPool)
+				}
 				if rebuilds {
 					m.Powers = append(m.Powers, cloud.ForRebuild)
 				}
@@ -63,6 +66,7 @@ permissions instead, and --crds prints only the definitions.`,
 		"also grant the permission to delete the Nodes of trials and workshops whose instance is gone")
 	cmd.Flags().BoolVar(&inPlace, "in-place", false, "with --iam: also the permissions to stop, start and hold donors, for captures in place")
 	cmd.Flags().BoolVar(&rebuilds, "rebuild", false, "with --iam: also the permissions to rebuild nodes")
+	cmd.Flags().BoolVar(&warm, "warm-pool", false, "with --iam: also the permissions to renew warm pools")
 	cmd.Flags().BoolVar(&m.IAM, "iam", false, "print the cloud permissions as JSON instead: an IAM policy or a role definition; needs --cloud")
 	cmd.Flags().StringVar(&m.Management, "management", "",
 		"print the manifests for the Cluster API management cluster instead: a service account, and a Role in the `namespace` of the Cluster; needs --cloud")

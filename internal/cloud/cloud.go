@@ -28,6 +28,14 @@ const (
 	Deleting State = "Deleting"
 )
 
+// Launches says whether a cloud launches instances from an image version.
+type Launches string
+
+const (
+	LaunchesAllowed   Launches = "Allowed"
+	LaunchesForbidden Launches = "Forbidden"
+)
+
 // Power is an instance's power state.
 type Power string
 
@@ -63,6 +71,8 @@ type Pool struct {
 	// Owner is another tool that owns the recipe, for example kOps; empty if SetRecipe writes the recipe. Kamino makes
 	// and tries versions, and the owner changes the recipe (RecipeChange.HandOver).
 	Owner string `json:"owner,omitempty"`
+	// Warm is the pool's warm pool; nil without one.
+	Warm *WarmPool `json:"warm,omitempty"`
 	// Refusals are the reasons against any capture in the pool; empty if there are none.
 	Refusals []Refusal `json:"refusals,omitempty"`
 	// Cautions are warnings in the form of refusals. They prevent no capture.
@@ -173,6 +183,8 @@ type Image struct {
 	ID    string            `json:"id,omitempty"`
 	State State             `json:"state"`
 	Tags  map[string]string `json:"tags,omitempty"`
+	// Launches says whether the cloud launches instances from a Complete version; empty if AllowLaunches has no effect.
+	Launches Launches `json:"launches,omitempty"`
 	// Percent is the cloud's replication progress, 0 to 100; 100 if Complete.
 	Percent int32 `json:"percent"`
 	// CreatedAt is the creation time; zero if unknown.
@@ -197,6 +209,7 @@ const (
 	TagVerified     = "kamino-verified"       // v1alpha1.Verified.Tag: the meaning of the proof
 	TagQuarantined  = "kamino-quarantined"    // why the version must never be used; absent otherwise
 	TagLineage      = "kamino-lineage"        // the version that the donor was built from; absent if unknown
+	TagCleared      = "kamino-cleared"        // the quarantined versions that the version descends from, and may be used in spite of
 	TagRolledBackTo = "kamino-rolled-back-to" // the goal of the rollback from this version; absent otherwise
 	TagOS           = "kamino-os"             // the donor's operating system, as reported by the kubelet
 	TagKernel       = "kamino-kernel"         // the donor's kernel

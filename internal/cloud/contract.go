@@ -108,6 +108,11 @@ type Pools interface {
 	// Invalid for a backup of another cloud or pool, or for unusable given parts. It changes nothing.
 	RestoreChange(ctx context.Context, pool PoolID, saved Saved) (RecipeChange, error)
 
+	// ResizeWarmPool changes the limits of the pool's warm pool. The cloud itself ends surplus instances of the warm pool, and never a
+	// node: also no instance that has just left the warm pool. ResizeWarmPool returns Conflict, before any change, unless the limits are
+	// those of from, and NotFound without a warm pool.
+	ResizeWarmPool(ctx context.Context, pool PoolID, from, to WarmLimits) error
+
 	// CanRebuild reports whether the provider supports EnsureRebuilt. If not, EnsureRebuilt returns Unsupported. CanRebuild
 	// does no I/O.
 	CanRebuild() bool
@@ -246,6 +251,11 @@ type Versions interface {
 
 	// TagImage sets tags of a version; an empty value removes the tag. TagImage returns NotFound without the version.
 	TagImage(ctx context.Context, ref ImageRef, tags map[string]string) error
+
+	// AllowLaunches lets the cloud launch instances from a Complete version, or refuse every launch of any client. Running
+	// instances stay. The version in the pool's recipe is not forbidden but a Conflict, after a fresh read of the recipe.
+	// AllowLaunches does nothing where Image.Launches is always empty, and else returns NotFound without the version.
+	AllowLaunches(ctx context.Context, ref ImageRef, allow bool) error
 
 	// DeleteImage starts the version's deletion. A missing version is no error. The version in the pool's recipe is
 	// refused with Conflict, after a fresh read of the recipe.

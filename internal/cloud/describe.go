@@ -27,7 +27,7 @@ type Description struct {
 	Classes []string
 	// Remedies are texts for situations without a remedy in the contract.
 	Remedies Remedies
-	// Grant returns the IAM document in JSON for a credential with some of the powers ForInPlace and ForRebuild. Words in
+	// Grant returns the IAM document in JSON for a credential with some of the powers ForInPlace, ForRebuild and ForWarmPool. Words in
 	// capitals are to be replaced by the reader. Nil if the cloud accepts no document.
 	Grant func(powers ...string) ([]byte, error)
 	// Uses are all permissions, as rows of the table in the documentation.

@@ -90,6 +90,9 @@ type ImageStore interface {
 	EnsureImage(ctx context.Context, spec VersionSpec) (Image, error)
 	TagImage(ctx context.Context, ref FamilyVersion, tags map[string]string) error
 
+	// AllowLaunches is as in Versions, which checks recipes before.
+	AllowLaunches(ctx context.Context, ref FamilyVersion, allow bool) error
+
 	// DeleteImage starts the version's deletion. A missing version is no error. DeleteImage of Versions checks recipes
 	// before.
 	DeleteImage(ctx context.Context, ref FamilyVersion) error

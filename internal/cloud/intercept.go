@@ -161,6 +161,10 @@ func (p interceptedPools) RestoreChange(ctx context.Context, pool PoolID, saved 
 		func(ctx context.Context) (RecipeChange, error) { return p.Pools.RestoreChange(ctx, pool, saved) })
 }
 
+func (p interceptedPools) ResizeWarmPool(ctx context.Context, pool PoolID, from, to WarmLimits) error {
+	return p.around(ctx, writeOp("ResizeWarmPool", pool), func(ctx context.Context) error { return p.Pools.ResizeWarmPool(ctx, pool, from, to) })
+}
+
 func (p interceptedPools) EnsureRebuilt(ctx context.Context, id InstanceID, version string) (Rebuild, error) {
 	return result(ctx, p.around, writeOp("EnsureRebuilt", id), func(ctx context.Context) (Rebuild, error) { return p.Pools.EnsureRebuilt(ctx, id, version) })
 }
@@ -250,6 +254,10 @@ func (p interceptedVersions) EnsureImage(ctx context.Context, spec ImageSpec) (I
 
 func (p interceptedVersions) TagImage(ctx context.Context, ref ImageRef, tags map[string]string) error {
 	return p.around(ctx, writeOp("TagImage", ref.Version), func(ctx context.Context) error { return p.Versions.TagImage(ctx, ref, tags) })
+}
+
+func (p interceptedVersions) AllowLaunches(ctx context.Context, ref ImageRef, allow bool) error {
+	return p.around(ctx, writeOp("AllowLaunches", ref.Version), func(ctx context.Context) error { return p.Versions.AllowLaunches(ctx, ref, allow) })
 }
 
 func (p interceptedVersions) DeleteImage(ctx context.Context, ref ImageRef) error {

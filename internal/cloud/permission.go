@@ -34,6 +34,12 @@ const ForCopy = "a capture by copy"
 // ForConsole is the value of Permission.For for ConsoleOutput.
 const ForConsole = "the serial console of a failed trial"
 
+// ForQuarantine is the value of Permission.For for AllowLaunches. A quarantine is complete without it.
+const ForQuarantine = "quarantining images"
+
+// ForWarmPool is the value of Permission.For for ResizeWarmPool, and for the instances of Pool.Warm.
+const ForWarmPool = "renewing a warm pool"
+
 // Use declares actions of a cloud with the same purpose. Each provider has a file actions.yaml with all its actions.
 type Use struct {
 	// Where is the scope of the actions, as the beginning of a sentence; empty for the usual scope of the provider. For is the
@@ -72,17 +78,17 @@ func (u Uses) Actions(has func(Use) bool) (actions []string) {
 	return actions
 }
 
-// powers are the features that act on running nodes. A policy or role has them only on request.
-var powers = []string{ForInPlace, ForRebuild}
+// powers are the features that act on running nodes, or on the instances of a warm pool. A policy or role has them only on request.
+var powers = []string{ForInPlace, ForRebuild, ForWarmPool}
 
-// Granted are the uses in a policy or role with some of the powers ForInPlace and ForRebuild.
+// Granted are the uses in a policy or role with some of the powers ForInPlace, ForRebuild and ForWarmPool.
 func (u Uses) Granted(of ...string) Uses {
 	return slices.DeleteFunc(slices.Clone(u), func(use Use) bool { return slices.Contains(powers, use.Feature) && !slices.Contains(of, use.Feature) })
 }
 
 // PowerRemedy grants the permissions of a power; empty for other features.
 func PowerRemedy(provider, feature string) string {
-	flag := map[string]string{ForInPlace: "in-place", ForRebuild: "rebuild"}[feature]
+	flag := map[string]string{ForInPlace: "in-place", ForRebuild: "rebuild", ForWarmPool: "warm-pool"}[feature]
 	if flag == "" {
 		return ""
 	}

@@ -55,6 +55,12 @@ func (j *joined) Pool(ctx context.Context, id PoolID) (Pool, error) {
 	if pool.Recipe.Version == "" {
 		pool.Recipe.Version, pool.Recipe.Latest = j.disks.VersionOf(pool.Family, pool.Recipe.Image)
 	}
+	if pool.Warm != nil {
+		for i := range pool.Warm.Instances {
+			one := &pool.Warm.Instances[i]
+			one.BuiltFrom, _ = j.disks.VersionOf(pool.Family, one.Image)
+		}
+	}
 	if pool.Recipe.Latest {
 		pool.Recipe.Version, err = j.disks.Latest(ctx, pool.Family, pool.Location)
 	}
@@ -176,26 +182,45 @@ func (j *joined) TagImage(ctx context.Context, ref ImageRef, tags map[string]str
 	return j.disks.TagImage(ctx, at, tags)
 }
 
-// DeleteImage implements Versions. The recipe of a deleted pool names no version.
-func (j *joined) DeleteImage(ctx context.Context, ref ImageRef) error {
+// AllowLaunches implements Versions.
+func (j *joined) AllowLaunches(ctx context.Context, ref ImageRef, allow bool) error {
 	at, err := j.ref(ctx, ref)
+	if err == nil && !allow {
+		err = j.refuseNamed(ctx, ref, "forbid launches of")
+	}
 	if err != nil {
 		return err
 	}
+	return j.disks.AllowLaunches(ctx, at, allow)
+}
+
+// DeleteImage implements Versions.
+func (j *joined) DeleteImage(ctx context.Context, ref ImageRef) error {
+	at, err := j.ref(ctx, ref)
+	if err == nil {
+		err = j.refuseNamed(ctx, ref, "delete")
+	}
+	if err != nil {
+		return err
+	}
+	return j.disks.DeleteImage(ctx, at)
+}
+
+// refuseNamed refuses to take the version away from a recipe that names it. The recipe of a deleted pool names no version.
+func (j *joined) refuseNamed(ctx context.Context, ref ImageRef, op string) error {
 	pool, err := j.Pool(ctx, ref.Pool)
 	switch {
 	case Is(err, NotFound): // an answer of the pool's list contradicts
 		if _, err := j.recipes.Instances(ctx, ref.Pool); !Is(err, NotFound) && !Is(err, Unsupported) {
-			return &Error{Kind: Unavailable, Op: "delete", Resource: "image version " + ref.Version, Err: err,
+			return &Error{Kind: Unavailable, Op: op, Resource: "image version " + ref.Version, Err: err,
 				Message: fmt.Sprintf("the recipe of pool %s cannot be read, so it may name the version", ref.Pool)}
 		}
-	case err != nil:
-		return err
-	case pool.Recipe.Version != "" && sameVersion(pool.Recipe.Version, ref.Version):
-		return &Error{Kind: Conflict, Op: "delete", Resource: "image version " + ref.Version + " of pool " + pool.Name,
+		return nil
+	case err == nil && pool.Recipe.Version != "" && sameVersion(pool.Recipe.Version, ref.Version):
+		return &Error{Kind: Conflict, Op: op, Resource: "image version " + ref.Version + " of pool " + pool.Name,
 			Message: fmt.Sprintf("the recipe of pool %s names the version: let the recipe name another image first", pool.Name)}
 	}
-	return j.disks.DeleteImage(ctx, at)
+	return err
 }
 
 // sameVersion compares two versions number by number.

@@ -74,7 +74,8 @@ func permissions(ctx context.Context, p *poolView) (found []Finding) {
 	rebuilds := p.policy(rebuilding, p.id, anySettings) != nil
 	list = slices.DeleteFunc(list, func(of cloud.Permission) bool { // a credential should not have permissions without a use
 		return (of.For == cloud.ForTrialApart || of.For == cloud.ForConsole) && !tries || of.For == cloud.ForCopy && !copies ||
-			of.For == cloud.ForInPlace && !inPlace || of.For == cloud.ForRebuild && !rebuilds
+			of.For == cloud.ForInPlace && !inPlace || of.For == cloud.ForRebuild && !rebuilds ||
+			of.For == cloud.ForWarmPool && p.pool.Warm == nil
 	})
 	scope := ""
 	for _, of := range list {

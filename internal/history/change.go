@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cloud/imageversion"
+	"github.com/kamino-dev/kamino/internal/history/retention"
 )
 
 // Reasons why a change to a pool's history is refused.
@@ -116,6 +118,8 @@ func (h History) target(to string) (*Version, []cloud.Refusal) {
 			"version %s of pool %s is quarantined (%s)", v.Version, h.Pool, v.Quarantined)
 	case v.Suspect != "":
 		return nil, h.refuseSuspect(v)
+	case h.refuseHeld(v) != nil:
+		return nil, h.refuseHeld(v)
 	case v.State != cloud.Complete:
 		return nil, refuse(VersionUnusable, "wait until the version is complete, or name another version", "version %s of pool %s is %s, not complete",
 			v.Version, h.Pool, v.State)
@@ -124,6 +128,19 @@ func (h History) target(to string) (*Version, []cloud.Refusal) {
 			"version %s of pool %s, from prototype %s, has no proof of a generalized disk", v.Version, h.Pool, v.Prototype)
 	}
 	return v, nil
+}
+
+// refuseHeld refuses a version that descends from a quarantined one, or that the cloud does not launch; nil otherwise.
+func (h History) refuseHeld(v *Version) []cloud.Refusal {
+	release := fmt.Sprintf("name another version, or release the version with `kamino unquarantine %s %s`", h.Pool, v.Version)
+	switch {
+	case v.Frozen != "":
+		return refuse(VersionQuarantined, release, "version %s of pool %s was captured from a node of the quarantined version %s, or of a version after it",
+			v.Version, h.Pool, v.Frozen)
+	case v.Launches == cloud.LaunchesForbidden:
+		return refuse(VersionUnusable, release, "version %s of pool %s is disabled, and the cloud does not launch it", v.Version, h.Pool)
+	}
+	return nil
 }
 
 // fallback returns the default goal: the goal of an unfinished rollback, else the prior version.
@@ -227,6 +244,8 @@ type Mark struct {
 	Nodes []string `json:"nodes"`
 	// Prior is the goal of a rollback afterwards; empty if there is none.
 	Prior string `json:"prior,omitempty"`
+	// Freezes are the versions that descend from the version, and are not used after its quarantine until a person decides.
+	Freezes []string `json:"freezes,omitempty"`
 	// Done is true if the version is already marked so.
 	Done bool `json:"done"`
 }
@@ -260,17 +279,30 @@ func (h History) Unquarantine(name string) (Mark, []cloud.Refusal) {
 	if v.Suspect != "" {
 		tags[cloud.TagSuspect] = "" // clears the suspicion, too
 	}
-	return h.mark(v, tags, v.Quarantined == "" && v.RolledBackTo == "" && v.Suspect == ""), nil
+	if v.Frozen != "" {
+		tags[cloud.TagCleared] = strings.TrimSpace(v.Cleared + " " + v.Frozen)
+	}
+	return h.mark(v, tags, v.Quarantined == "" && v.RolledBackTo == "" && v.Suspect == "" && v.Frozen == "" && v.Launches != cloud.LaunchesForbidden), nil
 }
 
 func (h History) mark(v *Version, tags map[string]string, done bool) Mark {
 	m := Mark{Pool: h.Pool, Version: v.Version, Nodes: v.Nodes, Tags: tags, Done: done}
-	after := History{Recipe: h.Recipe}
+	after, images := History{Recipe: h.Recipe}, []cloud.Image(nil)
 	for _, other := range h.Versions {
 		if other.Version == v.Version {
-			other.Quarantined = tags[cloud.TagQuarantined]
+			other.Quarantined, other.Cleared = tags[cloud.TagQuarantined], cmp.Or(tags[cloud.TagCleared], other.Cleared)
+			other.Launches = ""
 		}
 		after.Versions = append(after.Versions, other)
+		images = append(images, cloud.Image{Version: other.Version, Tags: map[string]string{cloud.TagQuarantined: other.Quarantined,
+			cloud.TagLineage: other.Lineage, cloud.TagCleared: other.Cleared}})
+	}
+	frozen := retention.Descended(images)
+	for i := range after.Versions {
+		other := &after.Versions[i]
+		if other.Frozen = frozen[other.Version]; other.Frozen == v.Version {
+			m.Freezes = append(m.Freezes, other.Version)
+		}
 	}
 	m.Prior = after.prior()
 	return m

@@ -83,6 +83,8 @@ type History struct {
 	Counted bool `json:"counted"`
 	// Others are the nodes built from other images: a generic image, or a deleted version.
 	Others []string `json:"otherNodes,omitempty"`
+	// Warm describes the pool's warm pool: cloud.WarmPool.Line; empty without one.
+	Warm string `json:"warmPool,omitempty"`
 	// Captures are the running captures that may still change the recipe, by name.
 	Captures []Capture `json:"captures,omitempty"`
 	// AutoRollbacks are the automatic rollbacks, latest first.
@@ -119,6 +121,12 @@ type Version struct {
 	// Quarantined is the reason of the quarantine. RolledBackTo is the goal of the rollback from the version.
 	Quarantined  string `json:"quarantined,omitempty"`
 	RolledBackTo string `json:"rolledBackTo,omitempty"`
+	// Frozen is the quarantined version that the version descends from, until a person clears or quarantines the version.
+	Frozen string `json:"quarantinedLineage,omitempty"`
+	// Cleared are the quarantined versions in spite of which a person cleared the version.
+	Cleared string `json:"cleared,omitempty"`
+	// Launches is cloud.Image.Launches.
+	Launches cloud.Launches `json:"launches,omitempty"`
 	// Trial is the result and time of the version's trial; empty without a trial.
 	Trial string `json:"trial,omitempty"`
 	// Joins are the numbers of the version's joins, without removed nodes; nil if unknown.
@@ -180,6 +188,9 @@ func Of(f Facts) History {
 		Versions: []Version{}, Counted: f.Counted, Captures: inFlight(f.Prototypes),
 		Gone: Gone(f.Pool, f.Images),
 	}
+	if f.Pool.Warm != nil {
+		h.Warm = f.Pool.Warm.Line(f.Pool.Recipe)
+	}
 	for _, r := range AutoRollbacks(f.Images) {
 		h.AutoRollbacks = append(h.AutoRollbacks, r.on(h.Recipe))
 	}
@@ -189,8 +200,10 @@ func Of(f Facts) History {
 	}
 	nodes, others := count(f, images)
 	h.Others = others
+	frozen := retention.Descended(f.Images)
 	for _, verdict := range retention.Decide(f.Images, h.Recipe.Version, h.Keep, inUse(f), isPrototype(f.Prototypes)) {
 		v := version(images[verdict.Version])
+		v.Frozen = frozen[v.Version]
 		v.Use, v.Keep, v.Reason = useOf(v, verdict.Reason, h.Recipe.Version), verdict.Keep, verdict.Reason
 		v.Why = h.why(v)
 		v.SavedRecipe = savedFor(v.Version, f.Prototypes)
@@ -298,6 +311,7 @@ func version(image cloud.Image) Version {
 		Prototype: image.Tags[cloud.TagPrototype], OtherCluster: image.Origin == cloud.Foreign, Proof: image.Tags[cloud.TagProof],
 		Quarantined: image.Tags[cloud.TagQuarantined], RolledBackTo: image.Tags[cloud.TagRolledBackTo],
 		Trial: image.Tags[cloud.TagTrial], Suspect: image.Tags[cloud.TagSuspect],
+		Cleared: image.Tags[cloud.TagCleared], Launches: image.Launches,
 	}
 }
 
@@ -324,7 +338,8 @@ func useOf(v Version, reason retention.Reason, current string) Use {
 
 // usable reports whether the recipe may name the version.
 func (v Version) usable() bool {
-	return v.State == cloud.Complete && v.Quarantined == "" && v.Suspect == "" && !v.lostProof() && v.Use != OtherCluster
+	return v.State == cloud.Complete && v.Quarantined == "" && v.Suspect == "" && !v.lostProof() && v.Use != OtherCluster &&
+		v.Frozen == "" && v.Launches != cloud.LaunchesForbidden
 }
 
 // prior returns the newest usable version before the recipe's version, even if the recipe's version is missing.
@@ -393,6 +408,11 @@ func (h History) why(v Version) string {
 		return h.inUse(v)
 	case retention.Unacknowledged:
 		return fmt.Sprintf("the pool rolled back automatically, and captures stay stopped until you acknowledge the rollback: `kamino acknowledge %s`", h.Pool)
+	case retention.Frozen:
+		if v.Frozen == "" {
+			return "quarantined, and other versions descend from it: decide about these first"
+		}
+		return "descends from the quarantined version " + v.Frozen
 	case retention.Unproven:
 		return "created by a capture, but without proof: unusable; delete the version with `kamino delete-version`"
 	case retention.Unknown:

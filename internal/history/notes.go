@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/wording"
 )
 
@@ -28,6 +29,9 @@ func (h History) Notes() []string {
 		}
 	}
 	n.bad(h)
+	if h.Warm != "" {
+		n.add("%s%s.", strings.ToUpper(h.Warm[:1]), h.Warm[1:])
+	}
 	if len(h.Versions) > 0 && len(h.Others) > 0 {
 		n.add("%s none of these versions.", runNodes(len(h.Others)))
 	}
@@ -66,6 +70,16 @@ func (n *sentences) versions(h History) {
 	for _, v := range h.Versions {
 		if v.Quarantined != "" {
 			n.add("Version %s is quarantined: %s", v.Version, orNone(v.Quarantined))
+		}
+		if v.Quarantined != "" && v.Use != Current && v.Launches == cloud.LaunchesAllowed {
+			n.add("The cloud still launches version %s. The controller forbids that soon, if its credential may; see `kamino doctor`.", v.Version)
+		}
+		if v.Frozen != "" {
+			n.add("Version %s descends from the quarantined version %s, and is not used until you decide: `kamino unquarantine %s %s`, or `kamino quarantine`.",
+				v.Version, v.Frozen, h.Pool, v.Version)
+		}
+		if v.Quarantined == "" && v.Launches == cloud.LaunchesForbidden {
+			n.add("Version %s is disabled, and not quarantined: to use it again, run `kamino unquarantine %s %s`.", v.Version, h.Pool, v.Version)
 		}
 		if v.Error != "" {
 			n.add("Version %s: %s", v.Version, orNone(v.Error))

@@ -53,6 +53,8 @@ func (h History) Promote(name string) (Promotion, []cloud.Refusal) {
 			"version %s of pool %s is quarantined (%s)", v.Version, h.Pool, v.Quarantined)
 	case v.Suspect != "" && (!same(v.Version, h.Recipe.Version) || h.begun(v.Version) != nil):
 		return Promotion{}, h.refuseSuspect(v)
+	case h.refuseHeld(v) != nil && !same(v.Version, h.Recipe.Version):
+		return Promotion{}, h.refuseHeld(v)
 	case v.State != cloud.Complete:
 		return Promotion{}, refuse(VersionUnusable, "wait until the version is complete, or name another version",
 			"version %s of pool %s is %s, not complete", v.Version, h.Pool, v.State)

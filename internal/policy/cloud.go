@@ -13,6 +13,7 @@ import (
 type Cloud interface {
 	membership.Registry
 	recipe.Cloud
+	recipe.WarmCloud
 	PoolName(id cloud.PoolID) string
 	SameInstance(a, b cloud.InstanceID) bool
 	CanRebuild() bool

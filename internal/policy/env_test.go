@@ -45,7 +45,7 @@ type testEnv struct {
 func newTestEnv(t *testing.T) *testEnv {
 	t.Helper()
 	s := &testEnv{T: t, client: newClient(t), kube: fake.NewClientset(), clock: memory.NewClock(time.Now().UTC().Truncate(24 * time.Hour).Add(12 * time.Hour))}
-	s.cloud = memory.New(memory.Config{Now: s.clock.Now, NoCopy: true})
+	s.cloud = memory.New(memory.Config{Now: s.clock.Now, NoCopy: true, ForbidsLaunches: true})
 	s.calls = memory.NewFaulty(s.cloud, nil)
 	s.nodes = nodecache.NewNodes(s.cloud)
 	s.restart()

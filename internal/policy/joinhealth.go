@@ -47,6 +47,8 @@ type joinTracker struct {
 	observedSince time.Time
 	// unwatched are the other pools, with the time of the next look for an unfinished rollback.
 	unwatched map[cloud.PoolID]time.Time
+	// forbidAfter is when launches of quarantined versions may be forbidden again after an error, by pool.
+	forbidAfter map[cloud.PoolID]time.Time
 	// endedIntents is the time of the latest rollback whose record this process has deleted, by pool.
 	endedIntents map[cloud.PoolID]time.Time
 	// sampled is when the pods of a pool's nodes were last sampled.
@@ -78,7 +80,10 @@ type watchedPool struct {
 	// observedSince is the time since which no other cause kept nodes from joining, as far as this process knows.
 	observedSince time.Time
 	due           time.Time
-	verdict       joinhealth.Verdict
+	// renews is true while the pool's warm pool is being renewed, and warmDue is the time of the next step.
+	renews  bool
+	warmDue time.Time
+	verdict joinhealth.Verdict
 	// acts: a step of a rollback ran, and another step may follow. stuck: a step failed, so that a person must know.
 	acts, stuck bool
 	err         error
@@ -125,8 +130,10 @@ func (d *joinTracker) watchAll(ctx context.Context, w *observed) {
 		t.unlisted = unlisted
 		d.compareCohorts(t, nodejoin.Limits(r.spec.Rollback), w.now)
 		d.decideRollback(ctx, w, r, t)
+		d.renewWarmPool(ctx, w, r, t)
 	}
 	d.finishAll(ctx, w)
+	d.forbidLaunches(ctx, w)
 }
 
 // joinHealthOf is the join tracking of a pool in a policy's status.

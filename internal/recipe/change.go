@@ -94,6 +94,8 @@ type Result struct {
 	After time.Duration
 	// Conflict is the error after a concurrent write to the pool; else nil.
 	Conflict error
+	// Launchable is why the cloud still launches instances from a quarantined version: the credential may not forbid it. Nil otherwise.
+	Launchable error
 }
 
 // Done reports whether nothing is left to do.
@@ -130,6 +132,13 @@ func (c *Change) Pass(ctx context.Context) (Result, error) {
 		if err = c.Cloud.SetRecipe(ctx, w.change); cloud.Is(err, cloud.Conflict) {
 			r.Conflict, err = err, nil
 		}
+	case Forbid:
+		// The quarantine is complete without it. A policy from before an upgrade must not stop a rollback.
+		if err = c.Cloud.AllowLaunches(ctx, c.ref(c.Version), false); cloud.Is(err, cloud.Denied) {
+			r.Did, r.After, r.Launchable, err = do(Done), 0, err, nil
+		}
+	case Allow:
+		err = c.Cloud.AllowLaunches(ctx, c.ref(c.Version), true)
 	case Delete:
 		err = c.Cloud.DeleteImage(ctx, c.ref(c.Version))
 	}
@@ -165,6 +174,7 @@ func (c *Change) observe(ctx context.Context) (observed, error) {
 		}
 		w.facts.gone = image.State == cloud.Absent || image.State == cloud.Deleting
 		w.facts.tagged, w.facts.deleted = tagged(image, c.Tags), w.facts.gone
+		w.facts.launches, w.facts.wanted = image.Launches, launchesOf(c.Tags)
 	}
 	if !w.facts.points {
 		return w, nil
@@ -215,6 +225,17 @@ func asShown(shown, now cloud.RecipeChange) state {
 		return before
 	}
 	return other
+}
+
+// launchesOf returns whether a version may be launched after the tags are written; empty if they say nothing about it.
+func launchesOf(tags map[string]string) cloud.Launches {
+	switch reason, is := tags[cloud.TagQuarantined]; {
+	case reason != "":
+		return cloud.LaunchesForbidden
+	case is:
+		return cloud.LaunchesAllowed
+	}
+	return ""
 }
 
 func tagged(image cloud.Image, tags map[string]string) bool {

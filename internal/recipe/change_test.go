@@ -35,7 +35,7 @@ type testEnv struct {
 func newTestEnv(t *testing.T) *testEnv {
 	t.Helper()
 	clock := memory.NewClock(now)
-	s := &testEnv{T: t, clock: clock, cloud: memory.New(memory.Config{Now: clock.Now}), kube: fake.NewClientset()}
+	s := &testEnv{T: t, clock: clock, cloud: memory.New(memory.Config{Now: clock.Now, ForbidsLaunches: true}), kube: fake.NewClientset()}
 	s.pool = s.cloud.AddPool(memory.PoolSpec{Name: "pool1", Image: "memory:///pools/pool1/versions/" + bad, Bootstrap: []string{"customData"}})
 	for _, v := range []string{old, bad} {
 		s.cloud.AddVersion(s.pool, memory.VersionSpec{Version: v,
@@ -54,7 +54,8 @@ var kinds = []struct {
 		return OfRollback(history.Rollback{Pool: "pool1", From: bad, To: old,
 			Tags: map[string]string{cloud.TagQuarantined: "panics", cloud.TagRolledBackTo: old}}, c, s.pool)
 	}, func(s *testEnv) error {
-		return errors.Join(s.names(old), s.carries(bad, map[string]string{cloud.TagQuarantined: "panics", cloud.TagRolledBackTo: old}))
+		return errors.Join(s.names(old), s.launches(bad, cloud.LaunchesForbidden),
+			s.carries(bad, map[string]string{cloud.TagQuarantined: "panics", cloud.TagRolledBackTo: old}))
 	}},
 	{"a rollback that is taken back", func(s *testEnv, c Cloud) *Change {
 		s.cloud.ChangeRecipe(s.pool, "memory:///pools/pool1/versions/"+old)
@@ -63,7 +64,17 @@ var kinds = []struct {
 	{"quarantine", func(s *testEnv, c Cloud) *Change {
 		return OfMark(history.Mark{Pool: "pool1", Version: old, Tags: map[string]string{cloud.TagQuarantined: "why"}}, c, s.pool)
 	}, func(s *testEnv) error {
-		return errors.Join(s.names(bad), s.carries(old, map[string]string{cloud.TagQuarantined: "why"}))
+		return errors.Join(s.names(bad), s.launches(old, cloud.LaunchesForbidden), s.carries(old, map[string]string{cloud.TagQuarantined: "why"}))
+	}},
+	{"release", func(s *testEnv, c Cloud) *Change {
+		ref := cloud.ImageRef{Pool: s.pool, Version: old}
+		if err := errors.Join(s.cloud.TagImage(s.Context(), ref, map[string]string{cloud.TagQuarantined: "why"}),
+			s.cloud.AllowLaunches(s.Context(), ref, false)); err != nil {
+			s.Fatal(err)
+		}
+		return OfMark(history.Mark{Pool: "pool1", Version: old, Tags: map[string]string{cloud.TagQuarantined: ""}}, c, s.pool)
+	}, func(s *testEnv) error {
+		return errors.Join(s.launches(old, cloud.LaunchesAllowed), s.carries(old, nil))
 	}},
 	{"retirement", func(s *testEnv, c Cloud) *Change {
 		return OfRetirement(history.Retirement{Pool: "pool1", Version: old}, c, s.pool)
@@ -133,6 +144,13 @@ func (s *testEnv) names(version string) error {
 	return err
 }
 
+func (s *testEnv) launches(version string, want cloud.Launches) error {
+	if have := s.image(version).Launches; have != want {
+		return fmt.Errorf("launches of version %s are %s, want %s", version, have, want)
+	}
+	return nil
+}
+
 func (s *testEnv) carries(version string, tags map[string]string) error {
 	have := s.image(version).Tags
 	want := map[string]string{cloud.TagProof: have[cloud.TagProof], cloud.TagPrototype: have[cloud.TagPrototype]}
@@ -157,6 +175,11 @@ func (s *testEnv) invariants(name string) error {
 	pool, err := s.cloud.Pool(s.Context(), s.pool)
 	if err != nil {
 		return err
+	}
+	for _, v := range s.cloud.World().Images {
+		if v.Forbidden && (v.InRecipe || !v.Quarantined) {
+			return fmt.Errorf("launches of version %s are forbidden, in the recipe %t, quarantined %t", v.Version, v.InRecipe, v.Quarantined)
+		}
 	}
 	switch {
 	case name == "rollback" && pool.Recipe.Version == old && s.image(bad).Tags[cloud.TagQuarantined] == "":

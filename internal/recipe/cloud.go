@@ -11,6 +11,7 @@ type Cloud interface {
 	Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error)
 	Image(ctx context.Context, ref cloud.ImageRef) (cloud.Image, error)
 	TagImage(ctx context.Context, ref cloud.ImageRef, tags map[string]string) error
+	AllowLaunches(ctx context.Context, ref cloud.ImageRef, allow bool) error
 	DeleteImage(ctx context.Context, ref cloud.ImageRef) error
 	RecipeChange(ctx context.Context, ref cloud.ImageRef, removeBootstrap bool) (cloud.RecipeChange, error)
 	RestoreChange(ctx context.Context, pool cloud.PoolID, saved cloud.Saved) (cloud.RecipeChange, error)

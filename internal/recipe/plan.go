@@ -1,6 +1,9 @@
 package recipe
 
-import "github.com/kamino-dev/kamino/internal/step"
+import (
+	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/step"
+)
 
 // Decision is one step of a Change, or a failure with its reason.
 type Decision = step.Decision[Action, Reason]
@@ -20,6 +23,9 @@ const (
 	Save Action = "Save"
 	// Point writes the recipe.
 	Point Action = "Point"
+	// Forbid lets the cloud refuse launches of the version, and Allow ends that.
+	Forbid Action = "Forbid"
+	Allow  Action = "Allow"
 	// Delete deletes the version.
 	Delete Action = "Delete"
 	// Fail: no further step is done.
@@ -53,22 +59,30 @@ type facts struct {
 	recipe state
 	// loses is true if the recipe will lose parts, and saved if the parts are saved.
 	loses, saved bool
+	// launches is what the cloud answers to launches of the version, and wanted what it is to answer; empty if that does not matter.
+	launches, wanted cloud.Launches
 	// deletes is true if the version is to be deleted, and deleted if it is.
 	deletes, deleted bool
 }
 
 // next returns the next step, backwards from the goal, so that finished steps are not repeated. Tags come first: after a crash
-// a quarantined version is visibly in use, and no promotion uses the version again.
+// a quarantined version is visibly in use, and no promotion uses the version again. Launches are forbidden last, because the pool
+// would not grow before its recipe names another version, and allowed first, because only a quarantine shows that they are forbidden.
 func next(f facts) Decision {
+	changes := f.launches != "" && f.wanted != "" && f.launches != f.wanted && !f.gone
 	switch {
 	case f.points && f.recipe == other:
 		return fail(RecipeChanged)
+	case changes && f.wanted == cloud.LaunchesAllowed:
+		return do(Allow)
 	case f.tags && !f.tagged && !f.gone:
 		return do(Tag)
 	case f.points && f.recipe != wanted && f.loses && !f.saved:
 		return do(Save)
 	case f.points && f.recipe != wanted:
 		return do(Point)
+	case changes:
+		return do(Forbid)
 	case f.deletes && !f.deleted:
 		return do(Delete)
 	}

@@ -1,8 +1,10 @@
 package recipe
 
 import (
+	"cmp"
 	"testing"
 
+	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/testing/plantest"
 )
 
@@ -12,7 +14,9 @@ type model struct {
 	// lost: the recipe lost parts that were not saved. left: the recipe left a version without its tags. overwritten: the change
 	// overwrote another client's recipe.
 	lost, left, overwritten bool
-	closed                  bool
+	// stuck: the recipe named a version that was not launched.
+	stuck  bool
+	closed bool
 }
 
 type planner = plantest.Planner[facts, Action, Reason]
@@ -23,9 +27,19 @@ func worlds() []model {
 	for bits := range 1 << 8 {
 		on := func(n int) bool { return bits>>n&1 == 1 }
 		for _, recipe := range []state{before, wanted, other} {
-			all = append(all, model{f: facts{
+			f := facts{
 				tags: on(0), tagged: on(1), gone: on(2), points: on(3), recipe: recipe, loses: on(4), saved: on(5), deletes: on(6), deleted: on(7),
-			}})
+			}
+			all = append(all, model{f: f})
+			if !f.tags || f.deletes {
+				continue // only tags change what the cloud answers to launches
+			}
+			for _, launches := range []cloud.Launches{"", cloud.LaunchesAllowed, cloud.LaunchesForbidden} {
+				for _, wanted := range []cloud.Launches{cloud.LaunchesAllowed, cloud.LaunchesForbidden} {
+					f.launches, f.wanted = launches, wanted
+					all = append(all, model{f: f})
+				}
+			}
 		}
 	}
 	return all
@@ -43,6 +57,11 @@ func (w model) effect(d Decision) model {
 		w.left = w.left || f.tags && !f.tagged && !f.gone
 		w.overwritten = w.overwritten || f.recipe == other
 		f.recipe = wanted
+	case Allow:
+		f.launches = cloud.LaunchesAllowed
+	case Forbid:
+		w.stuck = w.stuck || f.points && f.recipe == before
+		f.launches = cloud.LaunchesForbidden
 	case Delete:
 		f.deleted = true
 	case Done, Fail:
@@ -56,7 +75,11 @@ func (w model) adverse() []model {
 	var all []model
 	for _, change := range []func(*facts){
 		func(f *facts) { f.recipe = other }, func(f *facts) { f.recipe = before }, func(f *facts) { f.recipe = wanted },
-		func(f *facts) { f.tagged = false }, func(f *facts) { f.saved = false }, func(f *facts) { f.gone, f.deleted = true, true },
+		func(f *facts) { f.tagged = false }, func(f *facts) {
+			if f.wanted == cloud.LaunchesForbidden && f.launches != "" {
+				f.launches = cloud.LaunchesAllowed
+			}
+		}, func(f *facts) { f.saved = false }, func(f *facts) { f.gone, f.deleted = true, true },
 	} {
 		next := w
 		change(&next.f)
@@ -72,6 +95,15 @@ var rules = []plantest.Rule[model, Action, Reason]{
 	plantest.That("only a recipe that is to change is written", "|Point|Save|", func(w model, _ Decision) bool { return w.f.points && w.f.recipe == before }),
 	plantest.That("only lost parts are saved, and once", "|Save|", func(w model, _ Decision) bool { return w.f.loses && !w.f.saved }),
 	plantest.That("only a version that exists is tagged, and once", "|Tag|", func(w model, _ Decision) bool { return w.f.tags && !w.f.gone && !w.f.tagged }),
+	plantest.That("no recipe names a version that is not launched", "", func(w model, _ Decision) bool { return !w.stuck }),
+	plantest.That("what is not launched is quarantined", "|Forbid|", func(w model, _ Decision) bool { return w.f.tagged }),
+	plantest.That("the quarantine ends after the launches are allowed", "|Tag|", func(w model, _ Decision) bool {
+		return w.f.wanted != cloud.LaunchesAllowed || w.f.launches != cloud.LaunchesForbidden
+	}),
+	plantest.That("only launches that are to change are written, and once", "|Allow|Forbid|", func(w model, d Decision) bool {
+		to := map[Action]cloud.Launches{Allow: cloud.LaunchesAllowed, Forbid: cloud.LaunchesForbidden}[d.Do]
+		return !w.f.gone && w.f.wanted == to && w.f.launches != to && w.f.launches != ""
+	}),
 	plantest.That("only a version that is to go is deleted, and once", "|Delete|", func(w model, _ Decision) bool { return w.f.deletes && !w.f.deleted }),
 	plantest.That("nothing is done once the recipe is another client's", "|Tag|Save|Point|Delete|Done|", func(w model, _ Decision) bool {
 		return !w.f.points || w.f.recipe != other
@@ -81,7 +113,8 @@ var rules = []plantest.Rule[model, Action, Reason]{
 	}),
 	plantest.That("the end has all that was decided", "|Done|", func(w model, _ Decision) bool {
 		f := w.f
-		return (!f.tags || f.tagged || f.gone) && (!f.points || f.recipe == wanted) && (!f.deletes || f.deleted)
+		return (!f.tags || f.tagged || f.gone) && (!f.points || f.recipe == wanted) && (!f.deletes || f.deleted) &&
+			(f.gone || f.wanted == "" || f.launches == "" || f.launches == f.wanted)
 	}),
 }
 
@@ -128,6 +161,22 @@ func TestWrongPlannersAreCaught(t *testing.T) {
 				f.recipe = other
 			}
 		}),
+		"does not forbid launches": instead(Forbid, do(Done)),
+		"does not allow launches":  instead(Allow, do(Tag)),
+		"forbids what is launched by the recipe": func(f facts) Decision {
+			if f.wanted == cloud.LaunchesForbidden && f.launches == cloud.LaunchesAllowed && f.tagged && !f.gone && f.recipe != other {
+				return do(Forbid)
+			}
+			return next(f)
+		},
+		"forbids before it tags": func(f facts) Decision {
+			if f.wanted == cloud.LaunchesForbidden && f.launches == cloud.LaunchesAllowed && !f.points && !f.gone {
+				return do(Forbid)
+			}
+			return next(f)
+		},
+		"forbids again":             without(func(f *facts) { f.launches = map[bool]cloud.Launches{true: cloud.LaunchesAllowed}[f.launches != ""] }),
+		"forbids where nothing can": without(func(f *facts) { f.launches = cmp.Or(f.launches, cloud.LaunchesAllowed) }),
 		"does not delete":           instead(Delete, do(Done)),
 		"deletes again":             without(func(f *facts) { f.deleted = false }),
 		"deletes what stays":        without(func(f *facts) { f.deletes = true }),
@@ -145,6 +194,8 @@ func TestNext(t *testing.T) {
 	}{
 		{"a rollback begins with the quarantine", facts{tags: true, points: true, recipe: before}, do(Tag)},
 		{"then the recipe", facts{tags: true, tagged: true, points: true, recipe: before}, do(Point)},
+		{"then the launches", facts{tags: true, tagged: true, points: true, recipe: wanted, launches: cloud.LaunchesAllowed, wanted: cloud.LaunchesForbidden}, do(Forbid)},
+		{"a release begins with the launches", facts{tags: true, launches: cloud.LaunchesForbidden, wanted: cloud.LaunchesAllowed}, do(Allow)},
 		{"then it is done", facts{tags: true, tagged: true, points: true, recipe: wanted}, do(Done)},
 		{"a version that is gone carries no tags", facts{tags: true, gone: true, points: true, recipe: before}, do(Point)},
 		{"the recipe is there, the tags are not", facts{tags: true, points: true, recipe: wanted}, do(Tag)},

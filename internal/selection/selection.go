@@ -8,7 +8,6 @@ package selection
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -119,18 +118,12 @@ func worker(s Candidate) *cloud.Refusal {
 	return nil
 }
 
-// removalTaints announce that an autoscaler removes the node. Sources: cluster-autoscaler, utils/taints; karpenter, apis/v1,
-// taints.go.
-var removalTaints = []string{"ToBeDeletedByClusterAutoscaler", "karpenter.sh/disrupted"}
-
 func staying(s Candidate) *cloud.Refusal {
 	if s.Node.DeletionTimestamp != nil {
 		return refuse(BeingDeleted, "choose another", "node %s is being deleted", s.Node.Name)
 	}
-	for i := range s.Node.Spec.Taints {
-		if key := s.Node.Spec.Taints[i].Key; slices.Contains(removalTaints, key) {
-			return refuse(BeingDeleted, "choose another", "node %s is being removed by an autoscaler (taint %s)", s.Node.Name, key)
-		}
+	if taint := nodestate.Leaving(s.Node); taint != "" {
+		return refuse(BeingDeleted, "choose another", "node %s is about to be removed (taint %s)", s.Node.Name, taint)
 	}
 	return nil
 }

@@ -52,6 +52,12 @@ func TestRefusals(t *testing.T) {
 		{"Karpenter removes it", func(s *Candidate) {
 			s.Node.Spec.Taints = []corev1.Taint{{Key: "dedicated"}, {Key: "karpenter.sh/disrupted", Effect: corev1.TaintEffectNoSchedule}}
 		}, []string{BeingDeleted}},
+		{"a spot instance has its notice", func(s *Candidate) {
+			s.Node.Spec.Taints = []corev1.Taint{{Key: "aws-node-termination-handler/spot-itn", Effect: corev1.TaintEffectNoSchedule}}
+		}, []string{BeingDeleted}},
+		{"a spot instance may get a notice", func(s *Candidate) {
+			s.Node.Spec.Taints = []corev1.Taint{{Key: "aws-node-termination-handler/rebalance-recommendation", Effect: corev1.TaintEffectNoSchedule}}
+		}, nil},
 		{"the autoscaler only thinks of it", func(s *Candidate) {
 			s.Node.Spec.Taints = []corev1.Taint{{Key: "DeletionCandidateOfClusterAutoscaler", Effect: corev1.TaintEffectPreferNoSchedule}}
 		}, nil},

@@ -30,7 +30,7 @@ func (s attributes) metadata(c *call, st *state) (query.Element, error) {
 	i.Data = i.Data.Over(
 		&query.Value{Parts: map[string]*query.Value{"MetadataOptions": i.Data.At("MetadataOptions").Over(c.in.Rest("InstanceId", "DryRun",
 			"Action", "Version"))}})
-	e := metadataElement(st, i)
+	e := metadataElement(i)
 	e.Name = "instanceMetadataOptions"
 	return query.Of("", query.Text("instanceId", i.ID), e), nil
 }

@@ -30,6 +30,12 @@ func (s groups) balance(st *state, e event) *work {
 		if m == nil {
 			break
 		}
+		if g.Warm != nil && g.Warm.Reuses && !g.Warm.Deleting {
+			// The instance keeps its disk.
+			m.Lifecycle = lifeWarmedPending
+			st.plan(e.At, "member.launched", m.ID, "")
+			continue
+		}
 		s.members.terminate(st, g, m,
 			fmt.Sprintf("an instance was taken out of service in response to a difference between desired and actual capacity, "+
 				"shrinking the capacity from %d to %d", g.size(), g.size()-1), e.At)
@@ -91,13 +97,13 @@ func (s groups) zonesOf(st *state, g *group) (zones map[string]int, changing boo
 func (s groups) thaw(st *state, g *group, cause string) bool {
 	for _, m := range g.warmed() {
 		i := st.Instances[m.ID]
-		if i == nil || m.Lifecycle != lifeWarmedStopped && m.Lifecycle != lifeWarmedRunning {
+		if i == nil || !m.isWarm() {
 			continue
 		}
 		a := s.members.begin(g, "Launching a new EC2 instance from warm pool: "+m.ID, cause)
 		m.Activity, m.Protected = a.ID, g.Protect
 		now := st.moment
-		if m.Lifecycle == lifeWarmedStopped {
+		if m.Lifecycle != lifeWarmedRunning {
 			m.Lifecycle = lifePending
 			i.State, i.Reason, i.Launched = pending, "", s.stamp()
 			st.plan(now+s.config.Latencies.Start, "instance.start", m.ID, "")

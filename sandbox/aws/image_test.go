@@ -359,3 +359,40 @@ func TestVolumes(t *testing.T) {
 		t.Errorf("attached are %+v", attached)
 	}
 }
+
+// TestDisabledImage: no client launches a disabled image, and lists leave it out unless asked. Its instances run on, its tags and its
+// snapshot stay, and it can be enabled or deregistered. Only the owner may do so, and only once it is available.
+func TestDisabledImage(t *testing.T) {
+	c := newCloud(t, nil)
+	donor := c.run(t, 1, nil)[0]
+	id := c.register(t, "bad", c.shoot(t, *donor.InstanceId))
+	launch := func(t *testing.T) error {
+		_, err := c.ec2.RunInstances(t.Context(), &ec2.RunInstancesInput{ImageId: &id, InstanceType: types.InstanceTypeM5Large,
+			SubnetId: donor.SubnetId, MinCount: sdk.Int32(1), MaxCount: sdk.Int32(1)})
+		return err
+	}
+	listed := func(disabled bool) int {
+		return len(ok(c.ec2.DescribeImages(t.Context(), &ec2.DescribeImagesInput{Owners: []string{"self"}, IncludeDisabled: sdk.Bool(disabled)}))(t).Images)
+	}
+	if err := launch(t); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		ok(c.ec2.DisableImage(t.Context(), &ec2.DisableImageInput{ImageId: &id}))(t)
+	}
+	wantCode(t, launch(t), refused, "InvalidAMIID.Unavailable")
+	if listed(false) != 0 || listed(true) != 1 {
+		t.Errorf("%d images are listed, and %d with disabled ones", listed(false), listed(true))
+	}
+	ok(c.ec2.CreateTags(t.Context(), &ec2.CreateTagsInput{Resources: []string{id}, Tags: []types.Tag{{Key: sdk.String("a"), Value: sdk.String("b")}}}))(t)
+	ok(c.ec2.EnableImage(t.Context(), &ec2.EnableImageInput{ImageId: &id}))(t)
+	if err := launch(t); err != nil || listed(false) != 1 {
+		t.Errorf("an image that is enabled again: %v, and %d are listed", err, listed(false))
+	}
+	_, err := c.ec2.DisableImage(t.Context(), &ec2.DisableImageInput{ImageId: donor.ImageId})
+	wantCode(t, err, refused, "AuthFailure")
+	ok(c.ec2.DisableImage(t.Context(), &ec2.DisableImageInput{ImageId: &id}))(t)
+	ok(c.ec2.DeregisterImage(t.Context(), &ec2.DeregisterImageInput{ImageId: &id}))(t)
+	_, err = c.ec2.EnableImage(t.Context(), &ec2.EnableImageInput{ImageId: &id})
+	wantCode(t, err, refused, "InvalidAMIID.Unavailable")
+}

@@ -41,12 +41,14 @@ type instance struct {
 	Uefi         string    `json:"uefi,omitempty"`
 	BootMode     string    `json:"bootMode,omitempty"`
 	Tpm          string    `json:"tpm,omitempty"`
-	RootDevice   string    `json:"rootDevice"`
-	Subnet       string    `json:"subnet"`
-	Zone         string    `json:"zone"`
-	Address      string    `json:"address"`
-	Token        string    `json:"token,omitempty"`
-	Spot         bool      `json:"spot,omitempty"`
+	// Imds is the image's requirement on the metadata service at the launch. The image may go or change later.
+	Imds       string `json:"imds,omitempty"`
+	RootDevice string `json:"rootDevice"`
+	Subnet     string `json:"subnet"`
+	Zone       string `json:"zone"`
+	Address    string `json:"address"`
+	Token      string `json:"token,omitempty"`
+	Spot       bool   `json:"spot,omitempty"`
 	// Data is the launch data: the template's data, overridden by the request.
 	Data *query.Value `json:"data"`
 	// Shutdown is the effect of a shutdown by the guest: "stop" or "terminate".
@@ -225,7 +227,7 @@ func (s instances) element(st *state, i *instance) query.Element {
 		query.Text("instanceLifecycle", lifecycle(i)), query.Text("platformDetails", i.Details),
 		query.Text("usageOperation", i.Usage), codesElement(i.Codes), query.Text("currentInstanceBootMode", bootedWith(i.BootMode)),
 		query.Text("bootMode", i.BootMode), query.Text("tpmSupport", i.Tpm), query.Text("keyName", i.Data.Get("KeyName")), tagSet(i.Tags),
-		operatorElement(i.Operator), s.profile(i), s.devices(st, i), metadataElement(st, i))
+		operatorElement(i.Operator), s.profile(i), s.devices(st, i), metadataElement(i))
 	if code, text, found := strings.Cut(i.Reason, ": "); found {
 		e.Kids = append(e.Kids, query.Of("stateReason", query.Text("code", code), query.Text("message", code+": "+text)), query.Text("reason", text))
 	}
@@ -241,12 +243,12 @@ var metadataDefaults = [][2]string{{"HttpTokens", "optional"}, {"HttpPutResponse
 	{"HttpProtocolIpv6", "disabled"}, {"InstanceMetadataTags", "disabled"}}
 
 // metadataElement has the metadata options of an instance, which EC2 always shows.
-func metadataElement(st *state, i *instance) query.Element {
+func metadataElement(i *instance) query.Element {
 	options := &query.Value{}
 	for _, d := range metadataDefaults {
 		options.Set(d[0], d[1])
 	}
-	if im := st.Images[i.Image]; im != nil && im.Imds == "v2.0" {
+	if i.Imds == "v2.0" {
 		options.Set("HttpTokens", "required")
 		options.Set("HttpPutResponseHopLimit", "2")
 	}

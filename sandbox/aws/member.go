@@ -20,6 +20,8 @@ const (
 	lifeWarmedPending = "Warmed:Pending"
 	lifeWarmedStopped = "Warmed:Stopped"
 	lifeWarmedRunning = "Warmed:Running"
+	lifeWarmedAsleep  = "Warmed:Hibernated"
+	lifeWarmedEnding  = "Warmed:Terminating"
 	// An instance in these states waits for lifecycle hooks.
 	lifePendingWait     = "Pending:Wait"
 	lifeTerminatingWait = "Terminating:Wait"
@@ -51,7 +53,12 @@ func (m *member) launching() bool {
 
 // terminating: the instance leaves the group for good.
 func (m *member) terminating() bool {
-	return m.Lifecycle == lifeTerminating || m.Lifecycle == lifeTerminatingWait
+	return m.Lifecycle == lifeTerminating || m.Lifecycle == lifeTerminatingWait || m.Lifecycle == lifeWarmedEnding
+}
+
+// isWarm: the instance waits in the warm pool.
+func (m *member) isWarm() bool {
+	return m.Lifecycle == lifeWarmedStopped || m.Lifecycle == lifeWarmedRunning || m.Lifecycle == lifeWarmedAsleep
 }
 
 func (m *member) warmed() bool { return strings.HasPrefix(m.Lifecycle, "Warmed:") }
@@ -196,7 +203,7 @@ func (s members) terminate(st *state, g *group, m *member, cause string, now tim
 
 // finishTermination terminates an instance that has no hook to wait for.
 func (s members) finishTermination(st *state, m *member, now time.Duration) {
-	m.Lifecycle = lifeTerminating
+	m.Lifecycle = map[bool]string{false: lifeTerminating, true: lifeWarmedEnding}[m.warmed()]
 	if i := st.Instances[m.ID]; i != nil {
 		s.end(st, i, "Server.AutoScaling: terminated by its group", now)
 	}
@@ -205,7 +212,7 @@ func (s members) finishTermination(st *state, m *member, now time.Duration) {
 
 func (s members) gone(st *state, e event) *work {
 	g, m := memberOf(st, e.Target)
-	if g == nil || m.Lifecycle != lifeTerminating {
+	if g == nil || m.Lifecycle != lifeTerminating && m.Lifecycle != lifeWarmedEnding {
 		return nil
 	}
 	s.succeed(g, m.Activity)

@@ -198,7 +198,7 @@ func (s permissions) targets(c *call, st *state) []target {
 	case "CreateSnapshot", "RunInstances":
 		out = append(out, known(c.in.Get(sources[c.action.name])))
 	case "CreateReplaceRootVolumeTask", "CreateTags", "DeleteTags", "StopInstances", "StartInstances", "TerminateInstances", "DeleteSnapshot",
-		"DeregisterImage", "CreateLaunchTemplateVersion", "CreateVolume", "AttachVolume", "DetachVolume", "DeleteVolume":
+		"DeregisterImage", "DisableImage", "EnableImage", "CreateLaunchTemplateVersion", "CreateVolume", "AttachVolume", "DetachVolume", "DeleteVolume":
 		for _, id := range namedIDs(c) {
 			out = append(out, known(id))
 		}

@@ -346,7 +346,9 @@ func (w *backend) changed(st *state, i *instance, now time.Duration) {
 	case i.State == running && (m.Lifecycle == lifePending || m.Lifecycle == lifeWarmedPending):
 		st.plan(now, "member.launched", i.ID, "")
 	case i.State == stopped && m.Lifecycle == lifeWarmedPending:
-		m.Lifecycle = lifeWarmedStopped
+		if m.Lifecycle = lifeWarmedStopped; g.Warm != nil && g.Warm.State == "Hibernated" {
+			m.Lifecycle = lifeWarmedAsleep
+		}
 	case i.State != running && i.State != pending:
 		st.plan(now+w.config.Latencies.Health, "member.health", i.ID, "")
 	}

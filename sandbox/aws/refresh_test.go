@@ -174,3 +174,64 @@ func TestWarmPool(t *testing.T) {
 		t.Errorf("pool is %+v, %d machines", warm, c.fleet.Size())
 	}
 }
+
+// TestWarmPoolBecomesSmaller: AWS ends surplus instances of the warm pool, and no node: also not the instance that has just left the warm
+// pool. Larger again, the warm pool gets instances of the template. A refused request changes nothing.
+func TestWarmPoolBecomesSmaller(t *testing.T) {
+	c := newCloud(t, nil)
+	c.group(t, 1, func(in *autoscaling.CreateAutoScalingGroupInput) { in.MaxSize = sdk.Int32(6) })
+	put := func(min, prepared int32) {
+		ok(c.asg.PutWarmPool(t.Context(), &autoscaling.PutWarmPoolInput{AutoScalingGroupName: sdk.String(testGroup), MinSize: sdk.Int32(min),
+			MaxGroupPreparedCapacity: sdk.Int32(prepared), PoolState: types.WarmPoolStateStopped}))(t)
+	}
+	pool := func() (ids []string) {
+		out := ok(c.asg.DescribeWarmPool(t.Context(), &autoscaling.DescribeWarmPoolInput{AutoScalingGroupName: sdk.String(testGroup)}))(t)
+		for _, m := range out.Instances {
+			if m.LifecycleState == types.LifecycleStateWarmedStopped {
+				ids = append(ids, *m.InstanceId)
+			}
+		}
+		return ids
+	}
+	put(0, -1)
+	c.advance(5 * time.Minute)
+	before := pool()
+	if len(before) != 5 {
+		t.Fatalf("the warm pool has %v", before)
+	}
+	// The group takes instances between the look and the request.
+	ok(c.asg.SetDesiredCapacity(t.Context(),
+		&autoscaling.SetDesiredCapacityInput{AutoScalingGroupName: sdk.String(testGroup), DesiredCapacity: sdk.Int32(3)}))(t)
+	put(0, 4)
+	c.advance(5 * time.Minute)
+	c.wantLifecycles(t, "3: InService InService InService")
+	if got := pool(); len(got) != 1 {
+		t.Errorf("the smaller warm pool has %v", got)
+	}
+	put(2, -1)
+	c.advance(5 * time.Minute)
+	if got := pool(); len(got) != 3 {
+		t.Errorf("the larger warm pool has %v", got)
+	}
+	_, err := c.asg.TerminateInstanceInAutoScalingGroup(t.Context(), &autoscaling.TerminateInstanceInAutoScalingGroupInput{
+		InstanceId: sdk.String(pool()[0]), ShouldDecrementDesiredCapacity: sdk.Bool(false)})
+	wantCode(t, err, refused, "ValidationError")
+}
+
+// TestWarmPoolReuses: with ReuseOnScaleIn, an instance that leaves the group returns to the warm pool.
+func TestWarmPoolReuses(t *testing.T) {
+	c := newCloud(t, nil)
+	c.group(t, 2, func(in *autoscaling.CreateAutoScalingGroupInput) { in.MinSize, in.MaxSize = sdk.Int32(1), sdk.Int32(2) })
+	ok(c.asg.PutWarmPool(t.Context(), &autoscaling.PutWarmPoolInput{AutoScalingGroupName: sdk.String(testGroup),
+		InstanceReusePolicy: &types.InstanceReusePolicy{ReuseOnScaleIn: sdk.Bool(true)}, PoolState: types.WarmPoolStateHibernated}))(t)
+	c.advance(5 * time.Minute)
+	ok(c.asg.SetDesiredCapacity(t.Context(),
+		&autoscaling.SetDesiredCapacityInput{AutoScalingGroupName: sdk.String(testGroup), DesiredCapacity: sdk.Int32(1)}))(t)
+	c.advance(5 * time.Minute)
+	c.wantLifecycles(t, "1: InService")
+	out := ok(c.asg.DescribeWarmPool(t.Context(), &autoscaling.DescribeWarmPoolInput{AutoScalingGroupName: sdk.String(testGroup)}))(t)
+	if len(out.Instances) != 1 || out.Instances[0].LifecycleState != types.LifecycleStateWarmedHibernated || c.fleet.Size() != 2 ||
+		!*out.WarmPoolConfiguration.InstanceReusePolicy.ReuseOnScaleIn {
+		t.Errorf("the warm pool is %+v, %d machines", out.Instances, c.fleet.Size())
+	}
+}

@@ -253,7 +253,7 @@ func (s runs) make(st *state, o order, reservation string, index int) *instance 
 	im := st.Images[s.resolved(o.data.Get("ImageId"))]
 	devices, _ := s.devicesOf(st, im, o.data)
 	i := &instance{resource: s.fresh(st, "i"), Reservation: reservation, Index: index, State: pending, Image: im.ID, Type: o.data.Get("InstanceType"),
-		Architecture: im.Architecture, Details: im.Details, Usage: im.Usage, Codes: im.Codes, Uefi: im.Uefi, BootMode: im.BootMode, Tpm: im.Tpm,
+		Architecture: im.Architecture, Details: im.Details, Usage: im.Usage, Codes: im.Codes, Uefi: im.Uefi, BootMode: im.BootMode, Tpm: im.Tpm, Imds: im.Imds,
 		RootDevice: im.RootDevice, Subnet: o.subnet, Token: o.token,
 		Spot: o.spot, Data: o.data.Copy("TagSpecification"), Shutdown: "stop", Fails: o.fails,
 		KeepOn: o.data.True("DisableApiStop"), KeepAlive: o.data.True("DisableApiTermination")}

@@ -162,6 +162,9 @@ func (s standbys) terminate(c *call, st *state) (query.Element, error) {
 	if g == nil {
 		return query.Element{}, invalid("Instance Id not found - No managed instance found for instance ID: %s", id)
 	}
+	if m.warmed() {
+		return query.Element{}, invalid("The instance %s is in a warm pool", id)
+	}
 	if m.terminating() {
 		return query.Element{}, invalid("The instance %s is already terminating", id)
 	}

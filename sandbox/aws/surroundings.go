@@ -233,6 +233,28 @@ func (s images) permit(c *call, st *state) (query.Element, error) {
 	return done(), nil
 }
 
+// disable disables an image, which no client can launch then, or enables it again.
+func (s images) disable(c *call, st *state) (query.Element, error) {
+	// Not verified on AWS, images: a disabled image can be tagged, deregistered, and disabled again.
+	im := st.Images[c.in.Get("ImageId")]
+	to := map[string]string{"DisableImage": imageDisabled, "EnableImage": imageAvailable}[c.action.name]
+	switch {
+	case im == nil || !s.sees(im):
+		return query.Element{}, noImage(c.in.Get("ImageId"))
+	case im.Owner != s.config.Account:
+		return query.Element{}, bad("AuthFailure", "Not authorized for image:%s", im.ID)
+	case im.State != imageAvailable && im.State != imageDisabled:
+		return query.Element{}, bad("InvalidAMIID.Unavailable", "The image ID '%s' is in the state '%s'", im.ID, im.State)
+	}
+	if p := s.changeable(c, im); p != nil {
+		return query.Element{}, p
+	}
+	if im.State = to; to == imageDisabled {
+		im.Launchers = nil
+	}
+	return query.Of("", query.Bool("return", true)), nil
+}
+
 // copyImage copies an image with its snapshots. A copy in another region is out of the simulation.
 func (s images) copyImage(c *call, st *state) (query.Element, error) {
 	from := st.Images[c.in.Get("SourceImageId")]

@@ -1,6 +1,7 @@
 package aws
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/kamino-dev/kamino/sandbox/query"
@@ -12,12 +13,17 @@ type warmPool struct {
 	Prepared int    `json:"prepared"` // -1: up to the group's maximum
 	State    string `json:"state"`
 	Deleting bool   `json:"deleting,omitempty"`
+	// Reuses: an instance that leaves the group at a scale-in returns to the warm pool.
+	Reuses bool `json:"reuses,omitempty"`
 }
 
 func (p *warmPool) element() query.Element {
 	e := query.Of("WarmPoolConfiguration", query.Int("MinSize", p.Min), query.Text("PoolState", p.State))
 	if p.Prepared >= 0 {
 		e.Kids = append(e.Kids, query.Int("MaxGroupPreparedCapacity", p.Prepared))
+	}
+	if p.Reuses {
+		e.Kids = append(e.Kids, query.Of("InstanceReusePolicy", query.Bool("ReuseOnScaleIn", true)))
 	}
 	if p.Deleting {
 		e.Kids = append(e.Kids, query.Text("Status", "PendingDelete"))
@@ -45,12 +51,21 @@ func (s warmPools) put(c *call, st *state, g *group) (query.Element, error) {
 	if g.Mixed != nil {
 		return query.Element{}, invalid("You can't add a warm pool to an Auto Scaling group that has a mixed instances policy.")
 	}
-	pool := &warmPool{Prepared: -1, State: "Stopped"}
+	if g.Warm != nil && g.Warm.Deleting {
+		return query.Element{}, bad("ScalingActivityInProgress", "The warm pool of %s is being deleted", g.Name)
+	}
+	pool := &warmPool{Prepared: -1, State: "Stopped", Reuses: c.in.True("InstanceReusePolicy.ReuseOnScaleIn")}
+	if g.Warm != nil { // what the request omits stays
+		pool.Prepared = g.Warm.Prepared
+	}
 	if v := c.in.Get("PoolState"); v != "" {
 		pool.State = v
 	}
 	pool.Min, _ = strconv.Atoi(c.in.Get("MinSize"))
 	if n, err := strconv.Atoi(c.in.Get("MaxGroupPreparedCapacity")); err == nil {
+		if n < -1 {
+			return query.Element{}, invalid("MaxGroupPreparedCapacity must be at least -1")
+		}
 		pool.Prepared = n
 	}
 	g.Warm = pool
@@ -58,7 +73,7 @@ func (s warmPools) put(c *call, st *state, g *group) (query.Element, error) {
 	return query.Element{}, nil
 }
 
-// fillWarm launches the missing instances of a warm pool.
+// fillWarm launches the missing instances of a warm pool, and ends surplus ones.
 func (s groups) fillWarm(st *state, g *group) {
 	if g.Warm == nil || g.Warm.Deleting {
 		return
@@ -67,9 +82,19 @@ func (s groups) fillWarm(st *state, g *group) {
 	if g.Warm.Prepared >= 0 {
 		prepared = g.Warm.Prepared
 	}
-	for want := max(prepared-g.Desired, g.Warm.Min); len(g.warmed()) < want; {
+	size := func() int {
+		return len(slices.DeleteFunc(g.warmed(), (*member).terminating))
+	}
+	want := max(prepared-g.Desired, g.Warm.Min)
+	for size() < want && !slices.Contains(g.Suspended, "Launch") {
 		if p := s.members.launch(st, g, lifeWarmedPending, "an instance was started for the warm pool"); p != nil {
 			return
+		}
+	}
+	// Not verified on AWS, pools: a warm pool that becomes smaller ends instances that wait in it, and no instance that is leaving it.
+	for _, m := range g.warmed() {
+		if size() > want && m.isWarm() && !slices.Contains(g.Suspended, "Terminate") {
+			s.members.terminate(st, g, m, "the warm pool became smaller", st.moment)
 		}
 	}
 }

@@ -49,7 +49,7 @@ func published(t *testing.T, name string) (p grant) {
 		of = provider.PolicyByTags
 	}
 	if strings.HasSuffix(name, mighty) {
-		powers = []string{cloud.ForInPlace, cloud.ForRebuild}
+		powers = []string{cloud.ForInPlace, cloud.ForRebuild, cloud.ForWarmPool}
 	}
 	text, err := of(powers...)
 	if err != nil {
@@ -127,7 +127,7 @@ type chapter struct {
 }
 
 // byPower need the powers.
-var byPower = []string{"protects and stops a donor", "returns the donor", "rebuilds a node"}
+var byPower = []string{"protects and stops a donor", "returns the donor", "rebuilds a node", "renews a warm pool"}
 
 // repeat repeats a call until it is done, or until an error.
 func (w *amazonGroup) repeat(call func() (done bool, err error)) error {
@@ -199,6 +199,21 @@ func chapters(stops bool) []chapter {
 		{"hands the snapshot over, and tags the image", func(ctx context.Context, w *amazonGroup) error {
 			return errors.Join(w.disks.DeleteSnapshot(ctx, w.ids[0], "it"), w.disks.TagImage(ctx, ref, map[string]string{"kamino-a": "b"}),
 				w.disks.TagImage(ctx, ref, map[string]string{"kamino-a": ""}))
+		}},
+		{"forbids launches of the image, and allows them", func(ctx context.Context, w *amazonGroup) error {
+			for _, want := range []cloud.Launches{cloud.LaunchesForbidden, cloud.LaunchesAllowed} {
+				err := w.repeat(func() (bool, error) {
+					im, err := w.disks.Image(ctx, ref)
+					if err == nil && im.Launches != want {
+						err = w.disks.AllowLaunches(ctx, ref, want == cloud.LaunchesAllowed)
+					}
+					return im.Launches == want, err
+				})
+				if err != nil {
+					return err
+				}
+			}
+			return nil
 		}},
 		{"deletes a snapshot", func(ctx context.Context, w *amazonGroup) error {
 			err := w.repeat(func() (bool, error) {
@@ -305,6 +320,23 @@ func chapters(stops bool) []chapter {
 			}
 			return errors.Join(err, w.disks.DeleteImage(ctx, ref))
 		}},
+		{"renews a warm pool", func(ctx context.Context, w *amazonGroup) error {
+			_, err := w.scaling.PutWarmPool(ctx, &autoscaling.PutWarmPoolInput{AutoScalingGroupName: sdk.String(awsGroup), MinSize: sdk.Int32(2),
+				MaxGroupPreparedCapacity: sdk.Int32(0)})
+			w.must(err)
+			var pool cloud.Pool
+			err = w.repeat(func() (bool, error) {
+				pool, err = w.recipes.Pool(ctx, w.pool)
+				if err == nil && pool.Warm != nil && pool.Warm.Unknown != "" {
+					err = errors.New(pool.Warm.Unknown)
+				}
+				return err == nil && pool.Warm != nil && len(pool.Warm.Instances) == 2, err
+			})
+			if err != nil {
+				return err
+			}
+			return w.recipes.ResizeWarmPool(ctx, w.pool, pool.Warm.Limits, pool.Warm.Limits.To(1, pool))
+		}},
 	}
 	return slices.DeleteFunc(all, func(c chapter) bool { return !stops && slices.Contains(byPower, c.name) })
 }
@@ -401,7 +433,7 @@ func TestAWSDeletionWithoutAnAnswer(t *testing.T) {
 }
 
 // onPools are the requests of TestAWSPolicyDenies that change a recipe, and byPowers those of captures in place and rebuilds.
-var onPools, byPowers = []string{"promote", "new version"}, []string{"rebuild", "hold", "return", "protect", "start", "stop"}
+var onPools, byPowers = []string{"promote", "new version"}, []string{"rebuild", "hold", "return", "protect", "start", "stop", "resize the warm pool"}
 
 // TestAWSPolicyDenies sends each request with an effect to resources without Kamino's tags, and with half of them. All are denied, and
 // nothing changes. The exceptions create something: they need no resource of another owner. The policies for all pools allow onPools, and
@@ -467,6 +499,10 @@ func wantDenied(t *testing.T, p grant, allowed []string) {
 		"resize": func() error {
 			_, err := scaling.SetDesiredCapacity(ctx, &autoscaling.SetDesiredCapacityInput{AutoScalingGroupName: group,
 				DesiredCapacity: sdk.Int32(5)})
+			return err
+		},
+		"resize the warm pool": func() error {
+			_, err := scaling.PutWarmPool(ctx, &autoscaling.PutWarmPoolInput{AutoScalingGroupName: group, MinSize: sdk.Int32(1)})
 			return err
 		},
 		"protect": func() error {
@@ -558,6 +594,14 @@ func wantDenied(t *testing.T, p grant, allowed []string) {
 		},
 		"delete an image": func() error {
 			_, err := compute.DeregisterImage(ctx, &ec2.DeregisterImageInput{ImageId: &image})
+			return err
+		},
+		"disable an image": func() error {
+			_, err := compute.DisableImage(ctx, &ec2.DisableImageInput{ImageId: &image})
+			return err
+		},
+		"enable an image": func() error {
+			_, err := compute.EnableImage(ctx, &ec2.EnableImageInput{ImageId: &image})
 			return err
 		},
 		"untag an image": func() error {
@@ -654,7 +698,7 @@ func TestAWSPolicyCaptures(t *testing.T) {
 					more, err := w.disks.Permissions(t.Context(), amazonLine)
 					w.must(err)
 					for _, p := range append(all, more...) {
-						if p.Allowed == ((p.For == cloud.ForInPlace || p.For == cloud.ForRebuild) && !stops) {
+						if p.Allowed == (slices.Contains([]string{cloud.ForInPlace, cloud.ForRebuild, cloud.ForWarmPool}, p.For) && !stops) {
 							t.Errorf("doctor reports %s, for %q: %t", p.Action, p.For, p.Allowed)
 						}
 					}

@@ -68,7 +68,7 @@ func TestQuietHoursOnAWS(t *testing.T) {
 				if cost.hours[0] > startReads && looked == 0 || len(asked) > max(1, looked) || looked > 10 {
 					t.Errorf("the group takes more than %d requests an hour, behind %d looks whether it is refused: %v", mostReads, looked, cost.hours)
 				}
-				const pages = 9 // of five answers each, about the permissions of both halves, and about a denied action
+				const pages = 11 // of five answers each, about the permissions of both halves, and about a denied action
 				if iam := cost.kinds["SimulatePrincipalPolicy"]; iam > 24*3*pages+7*looked {
 					t.Errorf("IAM was asked %d times", iam)
 				}

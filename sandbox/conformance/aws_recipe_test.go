@@ -285,10 +285,6 @@ func TestAWSRefuses(t *testing.T) {
 			w.must(err)
 			update(func(in *autoscaling.UpdateAutoScalingGroupInput) { in.LaunchConfigurationName = sdk.String("old") })(w)
 		}, "TemplateUnsuitable", false},
-		"warm pool": {func(w *amazonGroup) {
-			_, err := w.scaling.PutWarmPool(w.Context(), &autoscaling.PutWarmPoolInput{AutoScalingGroupName: sdk.String(awsGroup)})
-			w.must(err)
-		}, "PoolUnsupported", false},
 		"override": {update(func(in *autoscaling.UpdateAutoScalingGroupInput) {
 			in.MixedInstancesPolicy = &scalingtypes.MixedInstancesPolicy{LaunchTemplate: &scalingtypes.LaunchTemplate{
 				LaunchTemplateSpecification: &scalingtypes.LaunchTemplateSpecification{LaunchTemplateName: sdk.String(awsGroup), Version: sdk.String("1")},

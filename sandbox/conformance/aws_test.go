@@ -259,6 +259,32 @@ func TestAWSImageMatchesDonor(t *testing.T) {
 	}
 }
 
+// TestAWSImageOfAGoneSource: the image of an instance whose AMI is gone keeps the instance's requirement of IMDSv2.
+func TestAWSImageOfAGoneSource(t *testing.T) {
+	w := newAmazon(t, awsImage)
+	image := func() ec2types.Image {
+		out, err := w.raw.DescribeImages(t.Context(), &ec2.DescribeImagesInput{Owners: []string{"self"}})
+		w.must(err)
+		if len(out.Images) != 1 {
+			t.Fatalf("there are %d images", len(out.Images))
+		}
+		return out.Images[0]
+	}
+	w.published("2026.03.14")
+	source := image().ImageId
+	out, err := w.raw.RunInstances(t.Context(),
+		&ec2.RunInstancesInput{ImageId: source, InstanceType: "m6i.large", MinCount: sdk.Int32(1), MaxCount: sdk.Int32(1)})
+	w.must(err)
+	_, err = w.raw.DeregisterImage(t.Context(), &ec2.DeregisterImageInput{ImageId: source})
+	w.must(err)
+	w.advance(3 * time.Hour)
+	w.ids[0] = awsID(out.Instances[0])
+	w.published("2026.03.15")
+	if have := image(); sdk.ToString(have.Name) == "" || *have.ImageId == *source || have.ImdsSupport != ec2types.ImdsSupportValuesV20 {
+		t.Errorf("the image is %+v", have)
+	}
+}
+
 // TestAWSSnapshotDeletedWithImage: AWS does not delete the snapshot of an image. The snapshot is no leftover, and
 // is deleted with the image. A snapshot that a capture still needs stays.
 func TestAWSSnapshotDeletedWithImage(t *testing.T) {

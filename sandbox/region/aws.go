@@ -339,7 +339,7 @@ func (a *AWS) Remove(ctx context.Context, m machine.Status) error {
 // images of the account.
 func (a *AWS) images(ctx context.Context) ([]ec2types.Image, error) {
 	var all []ec2types.Image
-	for pages := ec2.NewDescribeImagesPaginator(a.ec2, &ec2.DescribeImagesInput{Owners: []string{"self"}}); pages.HasMorePages(); {
+	for pages := ec2.NewDescribeImagesPaginator(a.ec2, &ec2.DescribeImagesInput{Owners: []string{"self"}, IncludeDisabled: sdk.Bool(true)}); pages.HasMorePages(); {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
 			return nil, shortError(err)
@@ -407,7 +407,7 @@ func (a *AWS) versions(ctx context.Context, line string) ([]Version, error) {
 		if !is {
 			continue
 		}
-		v := Version{Complete: im.State == ec2types.ImageStateAvailable, Name: version, ID: sdk.ToString(im.ImageId), Disk: fleet.DiskID(backing(im)),
+		v := Version{Complete: im.State == ec2types.ImageStateAvailable || im.State == ec2types.ImageStateDisabled, Name: version, ID: sdk.ToString(im.ImageId), Disk: fleet.DiskID(backing(im)),
 			Tags: map[string]string{}}
 		for _, t := range im.Tags {
 			v.Tags[sdk.ToString(t.Key)] = sdk.ToString(t.Value)

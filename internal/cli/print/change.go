@@ -83,6 +83,10 @@ func Marked(name string, m history.Mark, dryRun bool) ChangeResult {
 	}
 	d.writeLine("Version %s of pool %s %s quarantined: %s", m.Version, m.Pool, is, why)
 	d.writeLine("%s", staying(m.Version, m.Nodes))
+	for _, child := range m.Freezes {
+		d.writeLine("Version %s descends from version %s, and %s frozen until you decide: `kamino unquarantine %s %s`, or `kamino quarantine`.",
+			child, m.Version, verb(dryRun && !m.Done, "is", "would be"), m.Pool, child)
+	}
 	if m.Prior == "" {
 		d.writeLine("Pool %s has no version left for a rollback.", m.Pool)
 	}
@@ -258,6 +262,13 @@ func staying(version string, nodes []string) string {
 		return fmt.Sprintf("1 node runs version %s and does not change: %s", version, nodes[0])
 	default:
 		return fmt.Sprintf("%d nodes run version %s and do not change: %s", len(nodes), version, wording.Names(nodes))
+	}
+}
+
+// Launchable reports that the cloud still launches a quarantined version, if err is not nil.
+func Launchable(w io.Writer, version string, err error) {
+	if err != nil {
+		_ = output.Prose(w, fmt.Sprintf("The cloud still launches version %s for clients that name it: %v\n", version, err))
 	}
 }
 

@@ -52,6 +52,9 @@ func historyRow(v history.Version, wide bool, now time.Time) []string {
 	if v.Quarantined != "" && v.Use != history.Quarantined {
 		use += ",quarantined"
 	}
+	if v.Frozen != "" {
+		use += ",frozen"
+	}
 	if v.Suspect != "" && v.Quarantined == "" {
 		use += ",suspect"
 	}

@@ -20,6 +20,7 @@ const (
 	cautionStack    = "StackOwnsGroup"
 	cautionZones    = "ZonesMayBeRebalanced"
 	cautionFull     = "GroupAtMaximum"
+	cautionWarm     = "WarmPool"
 )
 
 // rebalanceProcess is the process that balances the zones of a group. Source: "Suspend and resume Amazon EC2 Auto Scaling

@@ -44,7 +44,13 @@ func (p *PoolProvider) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, e
 		Family: cloud.ImageFamily{Place: ref.region, Name: ref.name}, Recipe: cloud.Recipe{Image: r.image}, Owner: r.templateOwner(),
 		Refusals: refusalsOfGroup(ref, r), InstanceType: string(besideType(r)), RootDisks: rootDisks(r),
 	}
+	if out.Warm, err = p.warmPool(ctx, ref, r.group); err != nil {
+		return cloud.Pool{}, err
+	}
 	out.Cautions = r.cautions(ref, versionOf(out.Family, r.image) != "")
+	if out.Warm != nil {
+		out.Cautions = append(out.Cautions, warmCaution(ref, *out.Warm))
+	}
 	for _, part := range r.parts() {
 		out.Recipe.Bootstrap = append(out.Recipe.Bootstrap, part.String())
 	}
@@ -188,9 +194,6 @@ func refusalsOfGroup(ref group, r recipe) []cloud.Refusal {
 	}
 	if r.group.Status != nil {
 		refuse(cloud.PoolBeingDeleted, "the group is being deleted ("+*r.group.Status+")", "leave the pool out")
-	}
-	if r.group.WarmPoolConfiguration != nil {
-		refuse(cloud.PoolUnsupported, "the next nodes come from a warm pool with the previous image", "remove the warm pool")
 	}
 	if unit := unitOf(r.group); unit != "" {
 		refuse(cloud.PoolUnsupported, "the group counts its capacity in "+unit+", but Kamino counts instances",

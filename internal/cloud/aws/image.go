@@ -78,10 +78,10 @@ func rank(im types.Image) int {
 	return 0
 }
 
-// images lists own images of a region. Deregistered images, which EC2 shows for some time, are left out.
+// images lists own images of a region, also disabled ones. Deregistered images, which EC2 shows for some time, are left out.
 func (a *account) images(ctx context.Context, region string, of fmt.Stringer, filter types.Filter) ([]types.Image, error) {
 	pages := ec2.NewDescribeImagesPaginator(a.ec2(region),
-		&ec2.DescribeImagesInput{Owners: []string{"self"}, Filters: []types.Filter{filter}, MaxResults: sdk.Int32(maxPage)})
+		&ec2.DescribeImagesInput{Owners: []string{"self"}, Filters: []types.Filter{filter}, MaxResults: sdk.Int32(maxPage), IncludeDisabled: sdk.Bool(true)})
 	var all []types.Image
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
@@ -108,7 +108,10 @@ func (p *ImageProvider) imageOf(ref cloud.FamilyVersion, im types.Image) cloud.I
 	out.SizeGB = rootSizeOf(im)
 	switch out.State {
 	case cloud.Complete:
-		out.Percent = 100
+		out.Percent, out.Launches = 100, cloud.LaunchesAllowed
+		if im.State == types.ImageStateDisabled {
+			out.Launches = cloud.LaunchesForbidden
+		}
 	case cloud.Failed:
 		out.Error = "AWS gave no reason"
 		if im.StateReason != nil {
@@ -119,12 +122,12 @@ func (p *ImageProvider) imageOf(ref cloud.FamilyVersion, im types.Image) cloud.I
 	return out
 }
 
-// imageState returns an image's state. A disabled image cannot be launched. Only a person disables images.
+// imageState returns an image's state. A disabled image is complete, but cannot be launched: Image.Launches.
 func imageState(im types.Image) cloud.State {
 	switch im.State {
-	case types.ImageStateAvailable:
+	case types.ImageStateAvailable, types.ImageStateDisabled:
 		return cloud.Complete
-	case types.ImageStateFailed, types.ImageStateError, types.ImageStateInvalid, types.ImageStateDisabled:
+	case types.ImageStateFailed, types.ImageStateError, types.ImageStateInvalid:
 		return cloud.Failed
 	case types.ImageStateDeregistered:
 		return cloud.Absent
@@ -257,6 +260,32 @@ func (p *ImageProvider) TagImage(ctx context.Context, ref cloud.FamilyVersion, t
 	return nil
 }
 
+// AllowLaunches implements cloud.ImageProvider. EC2 refuses every launch of a disabled image, and shows it only on request.
+func (p *ImageProvider) AllowLaunches(ctx context.Context, ref cloud.FamilyVersion, allow bool) error {
+	op := map[bool]string{true: "allow launches of", false: "forbid launches of"}[allow]
+	im, err := p.image(ctx, ref)
+	if err != nil {
+		return err
+	}
+	client, of := p.ec2(ref.Family.Place), versionRef(ref)
+	switch {
+	case im == nil:
+		return &cloud.Error{Kind: cloud.NotFound, Op: op, Resource: of.String(), Message: "there is no such image"}
+	case allow && im.State == types.ImageStateDisabled:
+		_, err = client.EnableImage(ctx, &ec2.EnableImageInput{ImageId: im.ImageId})
+	case !allow && im.State == types.ImageStateAvailable:
+		a := p.account
+		a.mu.Lock()
+		delete(a.available, imageText(ref))
+		a.mu.Unlock()
+		_, err = client.DisableImage(ctx, &ec2.DisableImageInput{ImageId: im.ImageId})
+	}
+	if err != nil {
+		return fail(op, of, err)
+	}
+	return nil
+}
+
 // DeleteImage implements cloud.ImageProvider. A snapshot that was handed over to the image is deleted with the image. AWS
 // keeps a snapshot that backs a second image. A snapshot of an active capture stays.
 func (p *ImageProvider) DeleteImage(ctx context.Context, ref cloud.FamilyVersion) error {
@@ -327,9 +356,14 @@ func rememberOwn(a *account, ref cloud.FamilyVersion, im types.Image) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.imageTexts[ref.Family.Place+"/"+sdk.ToString(im.ImageId)] = imageText(ref)
-	if imageState(im) == cloud.Complete && billingFault(im) == "" {
+	if canLaunch(im) {
 		a.available[imageText(ref)] = cachedImage{im, a.config.Now()}
 	}
+}
+
+// canLaunch reports whether an instance can be launched from an image, with the right billing.
+func canLaunch(im types.Image) bool {
+	return im.State == types.ImageStateAvailable && billingFault(im) == ""
 }
 
 // recentlyAvailable returns an image of Kamino that was available at a recent read, and that this process has not deleted.
@@ -371,9 +405,9 @@ func imageFromCache(ctx context.Context, a *account, in, id string) (*types.Imag
 	return a.imageByID(ctx, in, id)
 }
 
-// imageByID returns an image of any owner; nil without an image.
+// imageByID returns an image of any owner; nil without an image. Instances of a disabled image keep its ID.
 func (a *account) imageByID(ctx context.Context, in, id string) (*types.Image, error) {
-	out, err := a.ec2(in).DescribeImages(ctx, &ec2.DescribeImagesInput{ImageIds: []string{id}})
+	out, err := a.ec2(in).DescribeImages(ctx, &ec2.DescribeImagesInput{ImageIds: []string{id}, IncludeDisabled: sdk.Bool(true)})
 	if isNotFound(err) || isCode(err, "InvalidAMIID.Unavailable") {
 		return nil, nil
 	}

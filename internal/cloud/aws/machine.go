@@ -93,7 +93,11 @@ func (a *account) propertiesOf(ctx context.Context, ref instance, m types.Instan
 	if err != nil {
 		return imageProperties{}, err
 	}
-	if im != nil { // nil if the image is gone; then only the instance is known
+	if im == nil { // only the instance is known
+		if o := m.MetadataOptions; o != nil && o.HttpTokens == types.HttpTokensStateRequired {
+			out.IMDS = string(types.ImdsSupportValuesV20)
+		}
+	} else {
 		out.IMDS = string(im.ImdsSupport)
 		if out.TPM == "" {
 			out.TPM = string(im.TpmSupport)

@@ -266,6 +266,9 @@ func (p *PoolProvider) Instances(ctx context.Context, pool cloud.PoolID) ([]clou
 			return nil, err
 		}
 		one.Pool = pool
+		if at := sdk.ToTime(m.LaunchTime); g.WarmPoolConfiguration != nil && at.After(one.CreatedAt) {
+			one.CreatedAt = at // it may have waited in the warm pool since its creation
+		}
 		all = append(all, one)
 	}
 	return all, nil

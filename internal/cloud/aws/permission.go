@@ -54,7 +54,7 @@ func deniedOfGroup(ctx context.Context, p *PoolProvider, ref group, r recipe, sp
 		found = append(found, permissionMissing(action, on))
 	}
 	wanted := slices.DeleteFunc(onGroup(p.capa), func(n need) bool {
-		return spec.Copies && n.Feature == cloud.ForInPlace
+		return spec.Copies && n.Feature == cloud.ForInPlace || n.Feature == cloud.ForWarmPool
 	})
 	reader := permissionReader{p.account}
 	if all, err := reader.check(ctx, ref.region, string(ref.pool()), tagsOfGroup(r.group), wanted); err == nil {

@@ -61,10 +61,6 @@ var refusalReasons = []cloud.Reason{
 		Remedy: "count the capacity in instances: remove the weights, and set the desired capacity type to units",
 	},
 	{
-		Name: cloud.PoolUnsupported, Means: "the next nodes come from the warm pool, with the previous image",
-		Remedy: "remove the warm pool",
-	},
-	{
 		Name:   cloud.RootDiskTooLarge,
 		Means:  "the donor's root disk is larger than the root volume in the launch template, so nodes from the image could not start",
 		Remedy: "raise the volume size in the launch template, or capture a node with a smaller disk",

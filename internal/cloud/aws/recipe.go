@@ -244,7 +244,7 @@ func (a *account) availableImage(ctx context.Context, op string, of fmt.Stringer
 		all = append(all, *im)
 	}
 	for _, im := range all {
-		if imageState(im) == cloud.Complete && billingFault(im) == "" && textOf(in, im) == image {
+		if canLaunch(im) && textOf(in, im) == image {
 			return im, nil
 		}
 	}

@@ -327,6 +327,10 @@ func (p *ImageProvider) TagImage(ctx context.Context, ref cloud.FamilyVersion, t
 	}
 }
 
+// AllowLaunches implements cloud.ImageProvider. Azure launches every version that is named: an end of life is for people, and a lock
+// prevents writes and deletions only. No version of Kamino is the latest.
+func (p *ImageProvider) AllowLaunches(context.Context, cloud.FamilyVersion, bool) error { return nil }
+
 func mergeTags(have, change map[string]string) (sent map[string]*string, changes bool) {
 	sent = toTags(have)
 	for name, text := range change {

@@ -14,6 +14,11 @@ import (
 // CanRebuild implements cloud.PoolProvider.
 func (*account) CanRebuild() bool { return true }
 
+// ResizeWarmPool implements cloud.PoolProvider: a scale set has none.
+func (*PoolProvider) ResizeWarmPool(_ context.Context, pool cloud.PoolID, _, _ cloud.WarmLimits) error {
+	return &cloud.Error{Kind: cloud.NotFound, Op: "resize the warm pool of", Resource: string(pool), Message: "the pool has no warm pool"}
+}
+
 // EnsureRebuilt applies the scale set's latest model first, because a reimage uses the instance's own model. Azure's
 // documentation contradicts itself about the new disk, so Kamino reimages until the disk's source is the version.
 func (p *PoolProvider) EnsureRebuilt(ctx context.Context, id cloud.InstanceID, version string) (cloud.Rebuild, error) {

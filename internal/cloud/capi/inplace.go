@@ -42,6 +42,11 @@ func refuseToken(ctx context.Context, r *PoolProvider, op string, id cloud.Insta
 // CanRebuild implements cloud.PoolProvider: Cluster API replaces a Machine instead.
 func (r *PoolProvider) CanRebuild() bool { return false }
 
+// ResizeWarmPool implements cloud.PoolProvider: Cluster API has none.
+func (*PoolProvider) ResizeWarmPool(_ context.Context, pool cloud.PoolID, _, _ cloud.WarmLimits) error {
+	return &cloud.Error{Kind: cloud.NotFound, Op: "resize the warm pool of", Resource: string(pool), Message: "the pool has no warm pool"}
+}
+
 // EnsureRebuilt implements cloud.PoolProvider.
 func (r *PoolProvider) EnsureRebuilt(_ context.Context, id cloud.InstanceID, _ string) (cloud.Rebuild, error) {
 	return cloud.Rebuild{}, &cloud.Error{Kind: cloud.Unsupported, Op: "rebuild", Resource: string(id),

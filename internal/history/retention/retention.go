@@ -36,6 +36,8 @@ const (
 	// Unproven: a capture made the version, by its tags, but the tag with the proof is missing. The pool never uses
 	// such a version. The proof may be found again, so only a person retires the version.
 	Unproven Reason = "Unproven"
+	// Frozen: the version descends from a quarantined version, or is the quarantined ancestor of such a version. A person decides.
+	Frozen Reason = "Frozen"
 	// Unknown: the recipe names none of the versions, so the version for a rollback is unknown.
 	Unknown Reason = "Unknown"
 	// Unmarked: nothing proves that this cluster made the version, so only a person retires the version. The version has no tag
@@ -58,11 +60,18 @@ func Decide(images []cloud.Image, current string, keep int, inUse map[string]int
 	images = slices.Clone(images)
 	slices.SortFunc(images, func(a, b cloud.Image) int { return imageversion.Compare(b.Version, a.Version) })
 	verdicts := make([]Decision, 0, len(images))
+	frozen, ancestors := Descended(images), map[string]bool{}
+	for _, by := range frozen {
+		ancestors[by] = true
+	}
 	kept := 0 // usable versions so far, beginning with the current version
 	for _, image := range images {
-		reason := reasonFor(image, current, kept, max(keep, 2))
+		reason := reasonFor(image, current, kept, max(keep, 2), frozen[image.Version] != "")
 		if reason == Current || reason == Prior || reason == Recent {
 			kept++
+		}
+		if reason == Surplus && ancestors[image.Version] {
+			reason = Frozen
 		}
 		if reason == Surplus && inUse[image.Version] > 0 {
 			reason = InUse
@@ -78,7 +87,7 @@ func Decide(images []cloud.Image, current string, keep int, inUse map[string]int
 	return verdicts
 }
 
-func reasonFor(image cloud.Image, current string, kept, keep int) Reason {
+func reasonFor(image cloud.Image, current string, kept, keep int, frozen bool) Reason {
 	order := imageversion.Compare(image.Version, current)
 	switch {
 	case current == "":
@@ -97,6 +106,8 @@ func reasonFor(image cloud.Image, current string, kept, keep int) Reason {
 		return Unproven
 	case !usable(image):
 		return Surplus
+	case frozen:
+		return Frozen
 	case kept == 1:
 		return Prior
 	case kept < keep:

@@ -2,6 +2,7 @@
 package nodestate
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -49,6 +50,21 @@ func Arriving(n *corev1.Node, now time.Time) bool {
 
 // Available reports whether a node accepts pods: Ready and not cordoned.
 func Available(n *corev1.Node) bool { return Ready(n) && !n.Spec.Unschedulable }
+
+// removalTaints announce that a node is about to be removed. Sources: cluster-autoscaler, utils/taints; karpenter, apis/v1, taints.go;
+// aws-node-termination-handler, pkg/node/node.go: a spot interruption, or a termination by the group.
+var removalTaints = []string{"ToBeDeletedByClusterAutoscaler", "karpenter.sh/disrupted", "aws-node-termination-handler/spot-itn",
+	"aws-node-termination-handler/asg-lifecycle-termination"}
+
+// Leaving returns the taint that announces the removal of a node; empty if there is none.
+func Leaving(n *corev1.Node) string {
+	for i := range n.Spec.Taints {
+		if key := n.Spec.Taints[i].Key; slices.Contains(removalTaints, key) {
+			return key
+		}
+	}
+	return ""
+}
 
 // Boot is the part of a donor's state that a capture waits for: readiness and boot ID. Other changes do not matter.
 type Boot struct {

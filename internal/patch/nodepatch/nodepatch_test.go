@@ -18,6 +18,9 @@ import (
 
 var patchedMarks = map[string]string{v1alpha1.PatchedAtAnnotation: "*", v1alpha1.PatchLevelAnnotation: levels[1]}
 
+// notice is what a termination handler writes on the node of a spot instance that AWS will interrupt.
+var notice = []corev1.Taint{{Key: "aws-node-termination-handler/spot-itn", Effect: corev1.TaintEffectNoSchedule}}
+
 // wantPatched checks the end of a patch without trouble.
 func (s *testEnv) wantPatched() {
 	s.Helper()
@@ -110,6 +113,7 @@ func TestHowAPatchEnds(t *testing.T) {
 			pod.Spec.NodeName, pod.Status.Phase = nodeName, corev1.PodRunning
 			s.must(s.kube.Tracker().Add(pod))
 		}, plan.DrainTimeout, nil, false},
+		{"a notice before the patch", nil, func(s *testEnv) { s.change(func(n *corev1.Node) { n.Spec.Taints = notice }) }, plan.DrainTimeout, nil, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newTestEnv(t)

@@ -180,7 +180,7 @@ func (w *observed) overdue(now time.Time) bool {
 	past := func(at metav1.Time, limit time.Duration) bool { return now.Sub(at.Time) > limit }
 	switch {
 	case r.Method == "":
-		return past(r.StartedAt, w.task.Drain.Timeout.Duration)
+		return past(r.StartedAt, w.task.Drain.Timeout.Duration) || w.node != nil && nodestate.Leaving(w.node) != ""
 	case r.Result == string(plan.NoResult):
 		return past(r.OrderedAt, limits.Patch)
 	case !r.BackAt.IsZero():

@@ -20,7 +20,8 @@ type DisksHarness struct {
 // RunDisks runs the cases about an ImageProvider, with a stub PoolProvider that only has an image family.
 func RunDisks(t *testing.T, fresh func(t *testing.T) DisksHarness) {
 	ofRecipes := []string{"an instance shows itself", "a version is unused until the recipe names the version",
-		"the version that the recipe names is not deleted"}
+		"the version that the recipe names is not deleted", "no recipe gets a version that is not launched",
+		"launches of the version that the recipe names are not forbidden"}
 	run(t, slices.Concat(instanceCases, snapshotCases, imageCases, snapshotListerCases, copyCases), ofRecipes, func(t *testing.T) suite {
 		t.Helper()
 		h := fresh(t)

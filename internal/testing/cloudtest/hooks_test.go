@@ -26,6 +26,8 @@ type hooks struct {
 	images         func(context.Context, cloud.PoolID) ([]cloud.Image, error)
 	ensureImage    func(context.Context, cloud.ImageSpec) (cloud.Image, error)
 	tagImage       func(context.Context, cloud.ImageRef, map[string]string) error
+	resizeWarmPool func(context.Context, cloud.PoolID, cloud.WarmLimits, cloud.WarmLimits) error
+	allowLaunches  func(context.Context, cloud.ImageRef, bool) error
 	deleteImage    func(context.Context, cloud.ImageRef) error
 	poolsOf        func(context.Context, []cloud.NodeValues) ([]cloud.Membership, error)
 	pool           func(context.Context, cloud.PoolID) (cloud.Pool, error)
@@ -148,6 +150,10 @@ func (h hooks) RestoreChange(ctx context.Context, id cloud.PoolID, saved cloud.S
 
 func (h hooks) CanRebuild() bool { return !h.cannotRebuild && h.Provider.CanRebuild() }
 
+func (h hooks) ResizeWarmPool(ctx context.Context, id cloud.PoolID, from, to cloud.WarmLimits) error {
+	return hookOr(h.resizeWarmPool, h.Provider.ResizeWarmPool)(ctx, id, from, to)
+}
+
 func (h hooks) EnsureRebuilt(ctx context.Context, id cloud.InstanceID, version string) (cloud.Rebuild, error) {
 	return hookOr(h.ensureRebuilt, h.Provider.EnsureRebuilt)(ctx, id, version)
 }
@@ -218,6 +224,10 @@ func (h hooks) EnsureImage(ctx context.Context, spec cloud.ImageSpec) (cloud.Ima
 
 func (h hooks) TagImage(ctx context.Context, ref cloud.ImageRef, tags map[string]string) error {
 	return hookOr(h.tagImage, h.Provider.TagImage)(ctx, ref, tags)
+}
+
+func (h hooks) AllowLaunches(ctx context.Context, ref cloud.ImageRef, allow bool) error {
+	return hookOr(h.allowLaunches, h.Provider.AllowLaunches)(ctx, ref, allow)
 }
 
 func (h hooks) DeleteImage(ctx context.Context, ref cloud.ImageRef) error {

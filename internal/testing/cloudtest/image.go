@@ -18,6 +18,9 @@ var imageCases = []testCase{
 	{"versions are listed in numeric order", imagesInOrder},
 	{"tags are set, changed and removed, the others stay", tagImage},
 	{"tagging an absent version is not found", tagNoImage},
+	{"launches of a version are forbidden until they are allowed again", launchesForbidden},
+	{"no recipe gets a version that is not launched", launchesOfRecipe},
+	{"launches of the version that the recipe names are not forbidden", launchesInUse},
 	{"a version is deleted until absent, and the others stay", imageDeleted},
 	{"deleting no version is nil", deleteNoImage},
 	{"the version that the recipe names is not deleted", imageInUse},
@@ -189,6 +192,68 @@ func tagImage(t *testing.T, s suite) {
 			t.Errorf("a tagged version is %q", have.State)
 		}
 	}
+}
+
+// launches waits until the cloud answers so to launches of the first version, read alone and in the list.
+func (s suite) launches(t *testing.T, want cloud.Launches) {
+	t.Helper()
+	s.until(t, "seen as "+string(want), func() bool {
+		have, list := got(s.p.Image(t.Context(), s.ref(firstVersion)))(t), got(s.p.Images(t.Context(), s.Pool))(t)
+		if have.State != cloud.Complete || len(list) != 2 || !maps.Equal(have.Tags, tags()) {
+			t.Fatalf("the version is %+v, and the list %+v", have, list)
+		}
+		return have.Launches == want && list[0].Launches == want
+	})
+}
+
+func launchesForbidden(t *testing.T, s suite) {
+	s.publish(t, firstVersion, secondVersion)
+	if got(s.p.Image(t.Context(), s.ref(firstVersion)))(t).Launches == "" { // the cloud launches every version
+		must(t, s.p.AllowLaunches(t.Context(), s.ref(firstVersion), false))
+		s.launches(t, "")
+		return
+	}
+	wantError(t, s.p.AllowLaunches(t.Context(), s.ref("2026.12.31"), false), cloud.NotFound)
+	s.launches(t, cloud.LaunchesAllowed)
+	for range 2 {
+		must(t, s.p.AllowLaunches(t.Context(), s.ref(firstVersion), false))
+		s.launches(t, cloud.LaunchesForbidden)
+	}
+	for range 2 {
+		must(t, s.p.AllowLaunches(t.Context(), s.ref(firstVersion), true))
+		s.launches(t, cloud.LaunchesAllowed)
+	}
+}
+
+func launchesOfRecipe(t *testing.T, s suite) {
+	s.publish(t, firstVersion, secondVersion)
+	s.promote(t, secondVersion, false)
+	if got(s.p.Image(t.Context(), s.ref(firstVersion)))(t).Launches == "" {
+		return
+	}
+	must(t, s.p.AllowLaunches(t.Context(), s.ref(firstVersion), false))
+	s.launches(t, cloud.LaunchesForbidden)
+	before := s.recipe(t)
+	change, err := s.p.RecipeChange(t.Context(), s.ref(firstVersion), false)
+	if err == nil {
+		err = s.p.SetRecipe(t.Context(), change)
+	}
+	if err == nil {
+		t.Error("the recipe may name a version that the cloud does not launch")
+	}
+	wantSame(t, "the recipe", before, s.recipe(t))
+	must(t, s.p.AllowLaunches(t.Context(), s.ref(firstVersion), true))
+	s.launches(t, cloud.LaunchesAllowed)
+	s.promote(t, firstVersion, false)
+}
+
+func launchesInUse(t *testing.T, s suite) {
+	s.publish(t, firstVersion, secondVersion)
+	s.promote(t, firstVersion, false)
+	was := got(s.p.Image(t.Context(), s.ref(firstVersion)))(t).Launches
+	wantError(t, s.p.AllowLaunches(t.Context(), s.ref(firstVersion), false), cloud.Conflict)
+	s.launches(t, was)
+	must(t, s.p.AllowLaunches(t.Context(), s.ref(firstVersion), true))
 }
 
 func tagNoImage(t *testing.T, s suite) {

@@ -107,7 +107,7 @@ func mutation(t *testing.T) func(*memory.Cloud, *hooks) {
 
 func mutated(mutate func(*memory.Cloud, *hooks)) (cloudtest.Harness, *memory.Cloud) {
 	clock := memory.NewClock(time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC))
-	c := memory.New(memory.Config{Now: clock.Now, Latency: memory.Latency{
+	c := memory.New(memory.Config{Now: clock.Now, ForbidsLaunches: true, Latency: memory.Latency{
 		Stop: 3 * time.Second, GuestOff: time.Second, Start: 3 * time.Second,
 		Snapshot: 3 * time.Second, Attach: 2 * time.Second, Image: 9 * time.Second, Delete: 2 * time.Second,
 	}})
@@ -130,6 +130,8 @@ func mutated(mutate func(*memory.Cloud, *hooks)) (cloudtest.Harness, *memory.Clo
 		Scale:         func(_ testing.TB, size int64) error { return c.Scale(pool, size) },
 	}, c
 }
+
+const launchesOf = "launches of a version are forbidden until they are allowed again"
 
 const readsTheEnd = "the serial console of an instance is its own, and its end is read"
 
@@ -388,6 +390,39 @@ var diskMutants = []mutant{
 				}
 			}
 			return c.TagImage(ctx, ref, tags)
+		}
+	}},
+	{"launches are never forbidden", launchesOf, func(_ *memory.Cloud, h *hooks) {
+		h.allowLaunches = func(context.Context, cloud.ImageRef, bool) error { return nil }
+	}},
+	{"launches stay forbidden", launchesOf, func(c *memory.Cloud, h *hooks) {
+		h.allowLaunches = func(ctx context.Context, ref cloud.ImageRef, allow bool) error {
+			if allow {
+				return nil
+			}
+			return c.AllowLaunches(ctx, ref, allow)
+		}
+	}},
+	{"a version that is not launched is left out", launchesOf, func(c *memory.Cloud, h *hooks) {
+		h.images = func(ctx context.Context, id cloud.PoolID) ([]cloud.Image, error) {
+			list, err := c.Images(ctx, id)
+			return slices.DeleteFunc(list, func(i cloud.Image) bool { return i.Launches == cloud.LaunchesForbidden }), err
+		}
+	}},
+	{"a recipe gets a version that is not launched", "no recipe gets a version that is not launched", func(c *memory.Cloud, h *hooks) {
+		h.setRecipe = func(ctx context.Context, change cloud.RecipeChange) error {
+			if err := c.AllowLaunches(ctx, cloud.ImageRef{Pool: change.Pool, Version: change.Version}, true); err != nil {
+				return err
+			}
+			return c.SetRecipe(ctx, change)
+		}
+	}},
+	{"the recipe's version is not launched", "launches of the version that the recipe names are not forbidden", func(c *memory.Cloud, h *hooks) {
+		h.allowLaunches = func(ctx context.Context, ref cloud.ImageRef, allow bool) error {
+			if err := c.AllowLaunches(ctx, ref, allow); err != nil && !cloud.Is(err, cloud.Conflict) {
+				return err
+			}
+			return nil
 		}
 	}},
 	{"tagging nothing is no error", "tagging an absent version is not found", func(c *memory.Cloud, h *hooks) {

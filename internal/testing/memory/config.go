@@ -20,6 +20,10 @@ type Config struct {
 	// Instant fixes a snapshot's content at the request: Taken is true while Pending. Otherwise the cloud reads the
 	// disk until the snapshot is Complete, and later writes are in the copy.
 	Instant bool
+	// ForbidsLaunches is a cloud that can refuse launches of a version.
+	ForbidsLaunches bool
+	// EndsNewestWarm is a cloud that ends the newest instances of a warm pool first.
+	EndsNewestWarm bool
 	// NoCopy is a cloud without captures by copy.
 	NoCopy bool
 	// NoHold makes pools without automatic actions, so that there is nothing to protect from.

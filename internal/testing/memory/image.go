@@ -33,6 +33,7 @@ type image struct {
 	percent          int32 // the final value unless Pending
 	zoneStorage      bool
 	excluded         bool
+	forbidden        bool
 	seeded           bool
 	source           *snapshot
 	disk             disk
@@ -68,10 +69,14 @@ func (c *imageStore) progress(v *image) int32 {
 }
 
 func (c *imageStore) imageView(v *image) cloud.Image {
-	return cloud.Image{
+	out := cloud.Image{
 		Version: v.version, ID: v.id, State: v.state,
 		Tags: maps.Clone(v.tags), Percent: c.progress(v), CreatedAt: v.created, SizeGB: v.disk.sizeGB, Error: v.err,
 	}
+	if c.forbids && v.state == cloud.Complete {
+		out.Launches = map[bool]cloud.Launches{false: cloud.LaunchesAllowed, true: cloud.LaunchesForbidden}[v.forbidden]
+	}
+	return out
 }
 
 // Image returns a version. A version that failed because of its kind of storage is absent, because EnsureImage replaces
@@ -229,6 +234,23 @@ func (c *ImageProvider) TagImage(ctx context.Context, ref cloud.FamilyVersion, t
 	if !maps.Equal(next, v.tags) {
 		v.tags = next
 		c.record(ByCaller, EffectTagImage, v.id)
+	}
+	return nil
+}
+
+// AllowLaunches takes effect at once.
+func (c *ImageProvider) AllowLaunches(ctx context.Context, ref cloud.FamilyVersion, allow bool) error {
+	defer c.enter()()
+	_, v, err := c.version(ctx, opAllowLaunches, ref)
+	if err != nil {
+		return err
+	}
+	if v == nil || v.replaceable() || v.state == cloud.Deleting {
+		return refused(cloud.NotFound, opAllowLaunches, versionID(ref.Family, ref.Version), "ResourceNotFound", "the version does not exist, or not for long")
+	}
+	if c.forbids && v.state == cloud.Complete && v.forbidden == allow {
+		v.forbidden = !allow
+		c.record(ByCaller, EffectAllowLaunches, v.id)
 	}
 	return nil
 }

@@ -55,6 +55,7 @@ type imageStore struct {
 	*simulatedClock
 	images   []*image
 	families map[cloud.ImageFamily]*familyState
+	forbids  bool // Config.ForbidsLaunches
 }
 
 // machines has the state of the ImageProvider half.
@@ -103,7 +104,7 @@ func New(config Config) *Cloud {
 	clock := &simulatedClock{now: config.Now, at: config.Now()}
 	machines := &machines{
 		simulatedClock: clock, credential: credential{clock, map[string]bool{}},
-		imageStore: imageStore{simulatedClock: clock, families: map[cloud.ImageFamily]*familyState{}},
+		imageStore: imageStore{simulatedClock: clock, families: map[cloud.ImageFamily]*familyState{}, forbids: config.ForbidsLaunches},
 		config:     config, failing: failing{rebuilds: map[cloud.InstanceID]int{}},
 	}
 	pools := &pools{machines: machines}
@@ -191,6 +192,7 @@ const (
 	opImages         = "Images"
 	opEnsureImage    = "EnsureImage"
 	opTagImage       = "TagImage"
+	opAllowLaunches  = "AllowLaunches"
 	opDeleteImage    = "DeleteImage"
 	opPoolsOf        = "PoolsOf"
 	opPool           = "Pool"
@@ -199,6 +201,7 @@ const (
 	opSetRecipe      = "SetRecipe"
 	opRestoreChange  = "RestoreChange"
 	opEnsureRebuilt  = "EnsureRebuilt"
+	opResizeWarmPool = "ResizeWarmPool"
 	opPreflightTrial = "PreflightTrial"
 	opTrial          = "Trial"
 	opTrials         = "Trials"

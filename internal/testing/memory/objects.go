@@ -150,6 +150,11 @@ func (c *Objects) EnsureRebuilt(_ context.Context, id cloud.InstanceID, _ string
 	return cloud.Rebuild{}, refused(cloud.Unsupported, opEnsureRebuilt, string(id), "NoRebuild", "a machine is replaced, not rebuilt")
 }
 
+// ResizeWarmPool implements cloud.PoolProvider.
+func (c *Objects) ResizeWarmPool(_ context.Context, id cloud.PoolID, _, _ cloud.WarmLimits) error {
+	return refused(cloud.NotFound, opResizeWarmPool, string(id), "NoWarmPool", "the pool has no warm pool")
+}
+
 // imageByID returns the image of a recipe's ID; nil if there is none.
 func (c *imageStore) imageByID(id string) *image {
 	if i := slices.IndexFunc(c.images, func(v *image) bool { return v.id == id }); i >= 0 {

@@ -17,6 +17,8 @@ type pool struct {
 	capacity int64
 	refusals []cloud.Refusal
 	recipe   recipe
+	// warm is the warm pool; nil without one.
+	warm *warmPool
 	// next is the number of the next instance. Numbers are never reused.
 	next int
 	// rolls is true if the pool's policy updates running instances at each write.
@@ -142,6 +144,7 @@ func (c *pools) poolView(p *pool, recipe cloud.Recipe) cloud.Pool {
 	return cloud.Pool{
 		ID: p.id, Name: p.spec.Name, Location: p.spec.Location, Capacity: p.capacity, MaxSize: p.spec.MaxSize,
 		Traits: maps.Clone(p.spec.Traits), Family: c.familyOf(p.id), Recipe: recipe, Owner: p.spec.Owner, Refusals: slices.Concat(p.refusals, p.rollRefusals()),
+		Warm: p.warmView(),
 	}
 }
 
@@ -168,7 +171,16 @@ func (c *pools) Scale(id cloud.PoolID, to int64) error {
 	c.record(ByStranger, EffectScale, string(p.id))
 	c.roll(p)
 	for int64(len(c.members(p))) < to {
-		c.start(c.build(p, c.freeName(p)))
+		m := c.build(p, c.freeName(p))
+		if p.warm != nil && len(p.warm.instances) > 0 { // the next node comes from the warm pool
+			m.image = p.warm.instances[0].image
+			m.builtFrom, _ = versionIn(c.familyOf(p.id), m.image)
+			p.warm.instances = p.warm.instances[1:]
+		}
+		c.start(m)
+	}
+	if p.warm != nil {
+		c.balanceWarm(p)
 	}
 	return nil
 }

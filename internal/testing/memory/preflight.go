@@ -130,6 +130,7 @@ func (c *PoolProvider) Permissions(ctx context.Context, id cloud.PoolID) ([]clou
 	}
 	list := c.permissions(string(p.id), slices.Concat(recipeCalls, recipeLooks), "")
 	return slices.Concat(list, c.permissions(string(p.id), []string{opEnsureRebuilt}, cloud.ForRebuild),
+		c.permissions(string(p.id), []string{opResizeWarmPool}, cloud.ForWarmPool),
 		c.permissions(string(p.id), []string{opEnsureTrial, opEndTrial}, cloud.ForTrialApart),
 		c.permissions(string(p.id), workshopCalls, cloud.ForCopy), c.permissions(string(p.id), protectionCalls, cloud.ForInPlace)), nil
 }

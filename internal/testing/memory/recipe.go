@@ -114,6 +114,8 @@ func (c *PoolProvider) SetRecipe(ctx context.Context, change cloud.RecipeChange)
 		return refused(cloud.Invalid, opSetRecipe, resource, "InvalidParameter", fmt.Sprintf("%q is not version %s", change.To, change.Version))
 	case p.carriedOut(change):
 		return nil
+	case v.forbidden:
+		return refused(cloud.Conflict, opSetRecipe, resource, "ImageDisabled", fmt.Sprintf("version %s cannot be launched", change.Version))
 	case v.state != cloud.Complete:
 		return refused(cloud.Conflict, opSetRecipe, resource, "ImageNotReady", fmt.Sprintf("version %s is %s, not Complete", change.Version, v.state))
 	}

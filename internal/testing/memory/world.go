@@ -34,11 +34,13 @@ const (
 	EffectDefine         = "Define"
 	EffectImage          = "Image"
 	EffectTagImage       = "TagImage"
+	EffectAllowLaunches  = "AllowLaunches"
 	EffectDeleteImage    = "DeleteImage"
 	EffectSetRecipe      = "SetRecipe"
 	EffectScale          = "Scale"
 	EffectDeletePool     = "DeletePool"
 	EffectRebuild        = "Rebuild"
+	EffectResizeWarmPool = "ResizeWarmPool"
 	EffectBeginTrial     = "BeginTrial"
 	EffectEndTrial       = "EndTrial"
 	EffectBeginWorkshop  = "BeginWorkshop"
@@ -123,6 +125,8 @@ type ImageView struct {
 	// Generalized is true if the copied disk was generalized and its machine was off.
 	Generalized bool
 	Quarantined bool
+	// Forbidden is true if the cloud refuses launches of the version.
+	Forbidden bool
 	// Seeded is true for a version of AddVersion.
 	Seeded             bool
 	ExcludedFromLatest bool
@@ -235,6 +239,7 @@ func (c *imageStore) versionView(v *image) ImageView {
 	return ImageView{
 		Version: v.version, State: v.state, Percent: c.progress(v), Tags: maps.Clone(v.tags), Instance: v.disk.instance, BootID: v.disk.bootID,
 		Generalized: v.disk.clean(), Quarantined: v.tags[cloud.TagQuarantined] != "", Seeded: v.seeded, ExcludedFromLatest: v.excluded,
+		Forbidden: v.forbidden,
 	}
 }
 
@@ -275,6 +280,9 @@ func (w World) Broken() []string {
 		}
 	}
 	for _, v := range w.Images {
+		if v.InRecipe && v.Forbidden {
+			broken = append(broken, fmt.Sprintf("%s is built from version %s, which the cloud does not launch", v.Pool, v.Version))
+		}
 		if v.InRecipe && (v.State != cloud.Complete || v.Quarantined) {
 			broken = append(broken, fmt.Sprintf("%s is built from version %s, which is %s, quarantined %t", v.Pool, v.Version, v.State, v.Quarantined))
 		}
