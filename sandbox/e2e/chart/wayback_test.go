@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/sandbox/chart"
@@ -22,9 +23,18 @@ const (
 	previousTag      = "previous"
 )
 
+// previousDir is empty without the version before.
+func previousDir() string {
+	dir := os.Getenv(previousVariable)
+	if _, err := os.Stat(filepath.Join(dir, "kamino")); dir == "" || err != nil {
+		return ""
+	}
+	return dir
+}
+
 // previousImages are the images whose containers run the programs of the version before.
 func previousImages() map[string]string {
-	dir := os.Getenv(previousVariable)
+	dir := previousDir()
 	if dir == "" {
 		return nil
 	}
@@ -39,9 +49,9 @@ func previousImages() map[string]string {
 // before has a field that the new definitions lack.
 func TestUpgradeAndBack(t *testing.T) {
 	skipOtherClouds(t)
-	previous := os.Getenv(previousVariable)
+	previous := previousDir()
 	if previous == "" {
-		t.Skip(previousVariable + " is not set: run `make previous`")
+		t.Skip("the version before is not built, or this clone lacks its commit: run `make previous`")
 	}
 	helm := newHelm(t, "back", "restricted")
 	defer showLogs(t)
@@ -82,7 +92,7 @@ func TestUpgradeAndBack(t *testing.T) {
 	if err := helm.rollback("back", 1); err == nil || !strings.Contains(err.Error(), "afterCapture") {
 		t.Errorf("a rollback with the new definitions: %v", err)
 	}
-	definitionsOf(t, filepath.Join(previous, "chart", "crds"))
+	shell(t, "PATH="+previous+":$PATH; "+commandsOf(t, "## Go back")[0])
 	if err := helm.rollback("back", 1); err != nil {
 		t.Fatal(err)
 	}
@@ -133,8 +143,18 @@ spec:
 END`, nameOf(n), set, versionOf(n), m.Node, node))
 }
 
-func nameOf(n int) string    { return "back-" + versionOf(n) }
-func versionOf(n int) string { return fmt.Sprintf("2026.1.%d", n) }
+func nameOf(n int) string { return "back-" + versionOf(n) }
+
+// versionOf is the version of the n-th capture of the day on which the test began.
+func versionOf(n int) string {
+	version := began.Format("2006.01.02")
+	if n > 1 {
+		version += fmt.Sprintf("%02d", n)
+	}
+	return version
+}
+
+var began = time.Now().UTC()
 
 // waitBegun waits until a capture has a record and holds its donor.
 func waitBegun(t *testing.T, n int) {
