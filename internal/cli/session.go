@@ -9,6 +9,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cli/clouds"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cluster"
+	"github.com/kamino-dev/kamino/internal/process"
 	"github.com/kamino-dev/kamino/internal/runner"
 )
 
@@ -86,6 +87,7 @@ func inLook(f *Factory, o *Options, do func(ctx context.Context, s *session, arg
 
 // within ends the context of a verb that only reads after --timeout. To a person at a terminal, it says that a verb is slow.
 func (f *Factory) within(ctx context.Context, o *Options) (context.Context, func()) {
+	process.CollectLate()
 	ctx, cancel := limited(ctx, o.Clouds.Patience)
 	if !f.terminal() {
 		return ctx, cancel

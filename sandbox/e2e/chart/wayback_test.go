@@ -161,7 +161,7 @@ func waitBegun(t *testing.T, n int) {
 	t.Helper()
 	eventually(t, nameOf(n)+" has begun", func() bool {
 		p := prototypeOf(t, n)
-		return p.Status.Record != nil && p.Status.Donor != nil
+		return p.Status.Record != nil && p.Status.Donor != nil && !p.Status.Terminal()
 	})
 }
 
