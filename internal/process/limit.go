@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"sync"
 )
 
 // gcPercent is the garbage collector's target in percent. A capture makes little garbage.
@@ -30,9 +31,13 @@ func CollectLate() {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return
 	}
-	debug.SetGCPercent(gcPercent)
-	afterCollection(&collected{})
+	late.Do(func() {
+		debug.SetGCPercent(gcPercent)
+		afterCollection(&collected{})
+	})
 }
+
+var late sync.Once
 
 // collected becomes garbage with each collection. An object without a pointer could share its memory with others.
 type collected struct{ _ *collected }
