@@ -1,6 +1,9 @@
 package cli
 
-import "github.com/kamino-dev/kamino/internal/cli/exit"
+import (
+	"github.com/kamino-dev/kamino/internal/cli/exit"
+	words "github.com/kamino-dev/kamino/internal/cli/explain"
+)
 
 // Exit codes, one for each class of ending.
 const (
@@ -19,9 +22,9 @@ const (
 // failure is an error with an exit code.
 type failure = exit.Failure
 
-// Short names of package exit.
+// Short names of packages exit and explain.
 var (
-	usagef, refusedf, refusal = exit.Usagef, exit.Refusedf, exit.Refusal
-	exitCode, refusedCode     = exit.Code, exit.RefusedCode
-	explain, permissionReason = exit.Explain, exit.IsPermission
+	usagef, refusedf, refusal = exit.Usagef, exit.Refusedf, words.Refusal
+	exitCode, refusedCode     = words.Code, words.RefusedCode
+	explain, permissionReason = words.Sentence, words.IsPermission
 )

@@ -36,7 +36,10 @@ type repeated struct {
 }
 
 // Set implements pflag.Value.
-func (r *repeated) Set(value string) error { *r.all, *r.last = append(*r.all, value), value; return nil }
+func (r *repeated) Set(value string) error {
+	*r.all, *r.last = append(*r.all, value), value
+	return nil
+}
 
 // String implements pflag.Value.
 func (r *repeated) String() string { return "" }

@@ -59,6 +59,11 @@ func Fleet(w io.Writer, format output.Format, fleet FleetReport, now time.Time) 
 			c.Report = &Report{}
 		}
 		pools := poolTable(c.Pools, format)
+		if at := slices.Index(pools.rows[0], "IMAGE"); format != output.Wide {
+			for i := range pools.rows {
+				pools.rows[i] = pools.rows[i][:at] // the version says as much, and the table fits
+			}
+		}
 		if len(whole.rows) == 0 {
 			whole = newGrid(append([]string{"CLUSTER"}, pools.rows[0]...), nil)
 		}

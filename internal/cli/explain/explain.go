@@ -1,4 +1,5 @@
-package exit
+// Package explain turns errors into exit codes and into sentences with a remedy.
+package explain
 
 import (
 	"errors"
@@ -10,6 +11,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/kamino-dev/kamino/internal/cli/exit"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/wording/page"
@@ -17,7 +19,7 @@ import (
 
 // Refusal is one error for all refusals of a capture, with a sentence for each refusal.
 func Refusal(what string, refusals []cloud.Refusal) error {
-	code := Refused
+	code := exit.Refused
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, and nothing was changed:", what)
 	var addresses []string
@@ -28,11 +30,11 @@ func Refusal(what string, refusals []cloud.Refusal) error {
 		}
 		// The first refusal decides the exit code: the user must repair that cause first.
 		if i == 0 && IsPermission(r.Reason) {
-			code = NotAllowed
+			code = exit.NotAllowed
 		}
 	}
 	fmt.Fprintf(&b, "\n  see %s", strings.Join(addresses, "\n  see "))
-	return &Failure{Code: code, Err: errors.New(b.String())}
+	return &exit.Failure{Code: code, Err: errors.New(b.String())}
 }
 
 // IsPermission reports whether a reason is about a credential or a permission.
@@ -48,35 +50,35 @@ func IsPermission(reason string) bool {
 // Code is the class of an error.
 func Code(err error) int {
 	var (
-		e       *Failure
+		e       *exit.Failure
 		refused *cluster.Refused
 	)
 	switch {
 	case err == nil:
-		return Done
+		return exit.Done
 	case errors.As(err, &e):
 		return e.Code
 	case errors.As(err, &refused):
-		return Refused
+		return exit.Refused
 	case cluster.NotAllowed(err):
-		return NotAllowed
+		return exit.NotAllowed
 	case cannotListen(err):
-		return Usage
+		return exit.Usage
 	case cluster.Unreachable(err):
-		return Unreachable
+		return exit.Unreachable
 	case cloud.Is(err, cloud.Unsupported), cloud.Is(err, cloud.Refused):
-		return Refused
+		return exit.Refused
 	default:
-		return Unexpected
+		return exit.Unexpected
 	}
 }
 
 // RefusedCode is the class of a refused decision, from the cloud's error if err is not nil.
 func RefusedCode(err error) int {
-	if code := Code(err); code != Done && code != Unexpected {
+	if code := Code(err); code != exit.Done && code != exit.Unexpected {
 		return code
 	}
-	return Refused
+	return exit.Refused
 }
 
 // cannotListen reports whether the address in a flag is invalid or in use.
@@ -85,10 +87,10 @@ func cannotListen(err error) bool {
 	return errors.As(err, &local) && local.Op == "listen"
 }
 
-// Explain returns an error as a sentence with a remedy.
-func Explain(err error) string {
+// Sentence returns an error as a sentence with a remedy.
+func Sentence(err error) string {
 	var (
-		e         *Failure
+		e         *exit.Failure
 		refused   *cluster.Refused
 		fromCloud *cloud.Error
 		transport *url.Error
