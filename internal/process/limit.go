@@ -26,9 +26,9 @@ func LimitRuntime() {
 const roomy = 192 << 20
 
 // CollectLate lets a command that reads thousands of objects and ends collect its garbage rarely, as long as its heap is small: the
-// collection was a third of its CPU time. GOGC and GOMEMLIMIT in the environment take precedence.
+// collection was a third of its CPU time. GOGC in the environment takes precedence.
 func CollectLate() {
-	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
+	if os.Getenv("GOGC") != "" {
 		return
 	}
 	late.Do(func() {

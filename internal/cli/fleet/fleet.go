@@ -94,7 +94,7 @@ func (f Flags) Clusters() (all []Cluster, err error) {
 	return distinct(all)
 }
 
-// distinct refuses two clusters with one name, whose rows nobody could tell apart.
+// distinct refuses two clusters with one name, whose rows would look alike.
 func distinct(all []Cluster) ([]Cluster, error) {
 	seen := map[string]bool{}
 	for _, c := range all {

@@ -75,7 +75,7 @@ func TestNoFieldIsLostSilently(t *testing.T) {
 	}
 }
 
-// TestDifference: a build tells its own definitions from those of the version before, in both directions.
+// TestDifference: a build finds the definitions of the version before, in both directions.
 func TestDifference(t *testing.T) {
 	c := apitest.Client(t)
 	connection, err := cluster.New(rest.CopyConfig(apitest.Server(t)), "test")

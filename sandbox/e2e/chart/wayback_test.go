@@ -86,7 +86,7 @@ func TestUpgradeAndBack(t *testing.T) {
 	captureOf(t, machines[2], 3)
 	waitEnded(t, 3)
 
-	// Without the definitions, Helm refuses, and the commands of the page mend the release.
+	// Without the definitions, Helm refuses, and the commands of the page repair the release.
 	captureOf(t, machines[3], 4)
 	waitBegun(t, 4)
 	if err := helm.rollback("back", 1); err == nil || !strings.Contains(err.Error(), "afterCapture") {
