@@ -47,15 +47,15 @@ func Difference(ctx context.Context, c *cluster.Connection) (string, error) {
 }
 
 // difference names one field: the definitions of a version are replaced as a whole.
-func (own fields) difference(served fields) string {
-	if lacking := own.without(served); len(lacking) > 0 {
+func (f fields) difference(served fields) string {
+	if lacking := f.without(served); len(lacking) > 0 {
 		return "the definitions in the cluster are of another version, and lack " + lacking[0]
 	}
-	if foreign := served.without(own); len(foreign) > 0 {
+	if foreign := served.without(f); len(foreign) > 0 {
 		return "the definitions in the cluster are of another version, and have " + foreign[0]
 	}
-	for _, name := range own.names() {
-		if !own[name] && served[name] {
+	for _, name := range f.names() {
+		if !f[name] && served[name] {
 			return "the definitions in the cluster are of another version, and require " + name
 		}
 	}
