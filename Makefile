@@ -83,8 +83,19 @@ test-product test-sandbox test-long test-times test-machines test-machines-core:
 # Environment of end-to-end tests. Test binaries also run as API servers, so SANDBOX_LDFLAGS set Kubernetes' version there.
 SUITE_ENV = KUBEBUILDER_ASSETS=$(CURDIR)/$(BIN)/assets KAMINO_CLUSTERAPI_BIN=$(CURDIR)/$(CLUSTERAPI) \
 	KAMINO_CLUSTERAPI_AWS_BIN=$(CURDIR)/$(CLUSTERAPI_AWS) \
-	KAMINO_BIN=$(CURDIR)/$(BIN)/kamino KAMINO_SANDBOX_BIN=$(CURDIR)/$(BIN)/kamino-sandbox
+	KAMINO_PREVIOUS=$(CURDIR)/$(PREVIOUS) KAMINO_BIN=$(CURDIR)/$(BIN)/kamino KAMINO_SANDBOX_BIN=$(CURDIR)/$(BIN)/kamino-sandbox
 TESTSUITE = GOTESTSUM=$(CURDIR)/$(BIN)/gotestsum SANDBOX_FLAGS="'-ldflags=$(SANDBOX_LDFLAGS)'" hack/testsuite/testsuite.sh
+
+# The programs and the chart of the version before, whose commit hack/previous names, for the test of the upgrade and the way back. A
+# clone without that commit skips the test, and says so.
+PREVIOUS := $(BIN)/previous
+.PHONY: previous
+previous: $(PREVIOUS)/kamino
+$(PREVIOUS)/kamino: hack/previous
+	@rm -rf $(PREVIOUS) && mkdir -p $(PREVIOUS)/source
+	@git archive $$(cat hack/previous) | tar -x -C $(PREVIOUS)/source
+	@cd $(PREVIOUS)/source && $(GO) build -ldflags '-s -w' -o ../ ./cmd/kamino ./cmd/kamino-node
+	@mv $(PREVIOUS)/source/charts/kamino $(PREVIOUS)/chart && rm -rf $(PREVIOUS)/source && touch $@
 
 # docs/contribute/tests.md describes the layers of tests and the time of each package.
 .PHONY: test
@@ -109,6 +120,7 @@ SHARD ?=
 test-long: build assets $(BIN)/gotestsum ## Run the long suite: simulated weeks, lost calls, kills, Cluster API, all demos (SHARD=k/n: one part).
 	@if $(TESTSUITE) needs "$(SHARD)" KAMINO_CLUSTERAPI_BIN; then $(MAKE) $(CLUSTERAPI); fi
 	@if $(TESTSUITE) needs "$(SHARD)" KAMINO_CLUSTERAPI_AWS_BIN; then $(MAKE) $(CLUSTERAPI_AWS); fi
+	@if git cat-file -e $$(cat hack/previous) 2>/dev/null; then $(MAKE) previous; else echo "no history: the test of the way back is skipped"; fi
 	@$(SUITE_ENV) $(TESTSUITE) run long "$(SHARD)"
 
 # TIMES=short or TIMES=long measures one suite, and TIMES=machines the tests on real machines. PACKAGES="internal/capture" measures only

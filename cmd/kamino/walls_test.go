@@ -119,7 +119,7 @@ var rooms = map[string]room{
 	"internal/build":              {},
 	"internal/process":            {},
 	"internal/trial/probe":        {},
-	"internal/cluster/definition": {own: "cluster manifest", foreign: kubeLoop},
+	"internal/cluster/definition": {own: "api cluster manifest", foreign: kubeLoop},
 
 	"internal/pool/membership": {own: "api pool/bootstrapkind cloud node wording/page", foreign: kubeClient},
 	"internal/node/kured":      {foreign: kubeClient},
@@ -156,6 +156,8 @@ var rooms = map[string]room{
 		foreign: kubeTypes + yaml},
 	"internal/cli/help":     {own: "cli/output", foreign: "github.com/spf13/cobra github.com/spf13/pflag"},
 	"internal/cli/exit":     {},
+	"internal/cli/explain":  {own: "cli/exit cloud cluster wording/page", foreign: kubeTypes},
+	"internal/cli/fleet":    {own: "cli/exit", foreign: "github.com/spf13/pflag"},
 	"internal/cli/logging":  {foreign: kubeLoop + " k8s.io/klog"},
 	"internal/cli/user":     {foreign: "k8s.io/client-go github.com/spf13/pflag"},
 	"internal/cli/settings": {own: "api", foreign: kubeTypes + yaml + " sigs.k8s.io/json"},

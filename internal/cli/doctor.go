@@ -13,6 +13,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/cluster"
+	"github.com/kamino-dev/kamino/internal/cluster/definition"
 	"github.com/kamino-dev/kamino/internal/doctor"
 	"github.com/kamino-dev/kamino/internal/runner"
 )
@@ -50,7 +51,7 @@ Each finding is ok, warn or fail, and has a remedy. The exit code is 0 if no che
 func (f *Factory) examine(ctx context.Context, c *cluster.Connection, o *Options, only string, format output.Format) error {
 	d := &doctor.Doctor{
 		Kube: c.Kube, Served: c.Served, Skew: c.Skew, Policies: c.Policies, Namespace: o.Namespace, PodNamespace: o.GeneralizeNamespace, Only: only,
-		Kured: o.Kured, Now: f.Now,
+		Kured: o.Kured, Now: f.Now, Difference: func(ctx context.Context) (string, error) { return definition.Difference(ctx, c) },
 		Lease: func(ctx context.Context) (attention.Lease, error) {
 			return runner.LeaseState(ctx, c, o.Namespace, f.Now())
 		},

@@ -11,6 +11,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/build"
 	"github.com/kamino-dev/kamino/internal/cli/clouds"
+	"github.com/kamino-dev/kamino/internal/cli/fleet"
 	"github.com/kamino-dev/kamino/internal/cli/logging"
 	"github.com/kamino-dev/kamino/internal/cli/user"
 	"github.com/kamino-dev/kamino/internal/cluster"
@@ -29,6 +30,8 @@ const (
 type Options struct {
 	// Kubeconfig and Context select the cluster, as in kubectl.
 	Kubeconfig, Context string
+	// Fleet has all clusters that the flags name, for status.
+	Fleet fleet.Flags
 	// As is the impersonated user in the cluster.
 	As user.Impersonation
 	// Namespace of the Lease and of saved recipes.
@@ -70,8 +73,7 @@ func (o *Options) end() {
 }
 
 func (o *Options) bind(flags *pflag.FlagSet, getenv func(string) string) {
-	flags.StringVar(&o.Kubeconfig, "kubeconfig", "", "kubeconfig `file` of the cluster (default: KUBECONFIG, ~/.kube/config, or the pod's service account)")
-	flags.StringVar(&o.Context, "context", "", "`name` of the kubeconfig context (default: the current context)")
+	o.Fleet.Bind(flags, &o.Kubeconfig, &o.Context)
 	o.As.Bind(flags)
 	flags.StringVar(&o.Namespace, "namespace", v1alpha1.DefaultNamespace, "namespace of Kamino's Lease and saved recipes")
 	flags.StringVar(&o.GeneralizeNamespace, "generalize-namespace", cmp.Or(getenv(envGeneralize), v1alpha1.DefaultGeneralizeNamespace),

@@ -72,8 +72,9 @@ func (s *session) plan(ctx context.Context, pool string, from policySource, form
 		facts.Pools = append(facts.Pools, plan.Attention())
 	}
 	items := attention.List(facts)
+	took := map[bool]estimate.Estimate{true: estimate.Of(plans.Prototypes, true), false: estimate.Of(plans.Prototypes, false)}
 	for _, plan := range plans.Pools {
-		p := s.poolPlan(ctx, seen, plan, estimate.Of(plans.Prototypes, plan.Settings.CopiesDonor()), pool != "" || format.Machine())
+		p := s.poolPlan(ctx, seen, plan, took[plan.Settings.CopiesDonor()], pool != "" || format.Machine())
 		p.Attention = slices.DeleteFunc(slices.Clone(items), func(i attention.Item) bool { return i.Pool != plan.Pool.Name })
 		p.Captures = p.Captures && !slices.ContainsFunc(p.Attention, func(i attention.Item) bool { return i.Kind == attention.CaptureRefused })
 		shown = append(shown, p)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cli/clouds"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cluster"
+	"github.com/kamino-dev/kamino/internal/process"
 	"github.com/kamino-dev/kamino/internal/runner"
 )
 
@@ -48,7 +50,7 @@ func openFor(ctx context.Context, f *Factory, o *Options, alone bool) (*session,
 // connect builds the clients for the cluster. A kubeconfig without a cluster is a usage error.
 func (f *Factory) connect(o *Options) (*cluster.Connection, error) {
 	c, err := f.Connect(o)
-	if err != nil {
+	if err = cmp.Or(o.Fleet.CheckOne(), err); err != nil {
 		return nil, &failure{Code: ExitUsage, Err: err}
 	}
 	c.OnUnreadable = func(message string) { f.note("warning: %s", message) }
@@ -77,20 +79,27 @@ func inSession(f *Factory, o *Options, do func(ctx context.Context, s *session, 
 
 // inLook runs a verb that only reads, and so waits while the cloud throttles.
 func inLook(f *Factory, o *Options, do func(ctx context.Context, s *session, args []string) error) func(*cobra.Command, []string) error {
-	return inSession(f, o, func(ctx context.Context, s *session, args []string) error {
-		s.provider = o.Clouds.Patient(s.provider, f.say)
-		s.engine = f.Engine(s.cluster, s.provider, o)
-		return do(ctx, s, args)
-	})
+	return inSession(f, o, func(ctx context.Context, s *session, args []string) error { return do(ctx, s.patient(), args) })
 }
+
+// patient lets the session wait while the cloud throttles.
+func (s *session) patient() *session {
+	s.provider = s.options.Clouds.Patient(s.provider, s.say)
+	s.engine = s.Engine(s.cluster, s.provider, s.options)
+	return s
+}
+
+// firstWord is how long a person at a terminal waits for the first output.
+const firstWord = 900 * time.Millisecond
 
 // within ends the context of a verb that only reads after --timeout. To a person at a terminal, it says that a verb is slow.
 func (f *Factory) within(ctx context.Context, o *Options) (context.Context, func()) {
+	process.CollectLate()
 	ctx, cancel := limited(ctx, o.Clouds.Patience)
 	if !f.terminal() {
 		return ctx, cancel
 	}
-	timer := time.AfterFunc(clouds.Quietly, func() { f.say("Kamino still reads the cluster and the cloud.") })
+	timer := time.AfterFunc(firstWord, func() { f.say("Kamino reads the cluster and the cloud.") })
 	return ctx, func() { timer.Stop(); cancel() }
 }
 

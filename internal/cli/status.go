@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/attention"
+	"github.com/kamino-dev/kamino/internal/cli/fleet"
 	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/cluster"
@@ -37,30 +39,40 @@ the last capture of each pool. With four pools or more, a healthy pool has one l
 pending patches, if a policy with spec.pioneer checks the pool. Without a pool, the output also lists nodes that stay
 reserved after a lost capture, and leftovers of captures that no longer exist.
 
+With several --context, several --kubeconfig, or a directory of kubeconfigs, one table has the pools of all clusters. A
+cluster that does not answer hides no other; the exit code is then that of the error.
+
 With --exit-code, the exit code is 7 if something critical or a warning needs you.
 
 The version in use is marked "current". The target of a rollback is marked "prior".`,
 		Example: `  kamino status
   kamino status pool1 -o wide
   kamino status --exit-code -o json | jq '.attention[].title'
+  kamino status --context blue --context green
   kamino status --watch`,
 		Args: cobra.MaximumNArgs(1), ValidArgsFunction: completePools(f, o),
-		RunE: inLook(f, o, func(ctx context.Context, s *session, args []string) error {
-			pool := strings.Join(args, "")
-			if watch {
-				return s.watchStatus(ctx, pool, format, interval)
-			}
-			ctx, end := s.within(ctx, s.options)
-			defer end()
-			text, items, trouble := s.statusText(ctx, pool, format)
-			if _, err := s.Out.Write(text); err != nil {
-				return err
-			}
-			if trouble == nil && byCode {
-				return needsPerson(items)
-			}
-			return trouble
-		}),
+	}
+	one := inLook(f, o, func(ctx context.Context, s *session, args []string) error {
+		pool := strings.Join(args, "")
+		if watch {
+			return s.watchStatus(ctx, pool, format, interval)
+		}
+		ctx, end := s.within(ctx, s.options)
+		defer end()
+		text, items, trouble := s.statusText(ctx, pool, format)
+		if _, err := s.Out.Write(text); err != nil {
+			return err
+		}
+		if trouble == nil && byCode {
+			return needsPerson(items)
+		}
+		return trouble
+	})
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if o.Fleet.Several() {
+			return f.fleetStatus(cmd.Context(), o, strings.Join(args, ""), format, byCode)
+		}
+		return one(cmd, args)
 	}
 	output.Bind(cmd, &format, output.Table, output.Wide, output.JSON, output.YAML)
 	bindWatch(cmd, &watch, &interval)
@@ -70,9 +82,55 @@ The version in use is marked "current". The target of a rollback is marked "prio
 		if byCode && watch {
 			return usagef("use only one of --exit-code and --watch: a watch has no end")
 		}
+		if watch && o.Fleet.Several() {
+			return usagef("--watch shows one cluster: pass one --kubeconfig with a file, and one --context")
+		}
 		return nil
 	})
 	return cmd
+}
+
+// fleetStatus prints the pools of all clusters of the flags in one table.
+func (f *Factory) fleetStatus(ctx context.Context, o *Options, pool string, format output.Format, byCode bool) error {
+	clusters, err := o.Fleet.Clusters()
+	if err != nil {
+		return err
+	}
+	ctx, end := f.within(ctx, o)
+	defer end()
+	answers := fleet.Ask(ctx, clusters, f.Err, func(ctx context.Context, c fleet.Cluster, says io.Writer) (*print.Report, error) {
+		own, at := *f, *o
+		own.Err, at.Kubeconfig, at.Context, at.Fleet, at.atEnd = says, c.Kubeconfig, c.Context, fleet.Flags{}, nil
+		defer at.end()
+		s, err := open(ctx, &own, &at)
+		if err != nil {
+			return nil, err
+		}
+		return s.patient().report(ctx, pool)
+	})
+	var (
+		all   print.FleetReport
+		first error
+		quiet []string
+	)
+	for _, a := range answers {
+		report := print.ClusterReport{Cluster: a.Cluster.Name, Report: a.Value}
+		if a.Err != nil {
+			report.Error, first, quiet = explain(a.Err), cmp.Or(first, a.Err), append(quiet, a.Cluster.Name)
+		}
+		all.Clusters = append(all.Clusters, report)
+	}
+	if err := print.Fleet(f.Out, format, all, f.Now()); err != nil {
+		return err
+	}
+	if first != nil {
+		return &failure{Code: exitCode(first), Err: fmt.Errorf("%d of %s did not answer completely: %s", len(quiet),
+			wording.Count(len(clusters), "cluster"), strings.Join(quiet, ", "))}
+	}
+	if byCode {
+		return needsPerson(all.Attention())
+	}
+	return nil
 }
 
 // needsPerson is the error of --exit-code if an item is more than information.

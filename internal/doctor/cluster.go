@@ -79,6 +79,24 @@ func installation(ctx context.Context, c *observed) (found []Finding) {
 	return found
 }
 
+// definitions finds definitions of another version, as after `helm rollback` alone. Missing definitions are a finding of installation.
+func definitions(ctx context.Context, c *observed) []Finding {
+	if c.Difference == nil || c.lacking {
+		return nil
+	}
+	difference, err := c.Difference(ctx)
+	if apierrors.IsNotFound(err) { // an API server that publishes no schemas
+		return nil
+	}
+	if err != nil {
+		return []Finding{warn("", "unknown whether the definitions are those of this version: %s", err)}
+	}
+	if difference == "" {
+		return nil
+	}
+	return []Finding{warn(v1alpha1.DefinitionsCommand+", or use the kamino of the version in the cluster", "%s, so captures may fail", difference)}
+}
+
 // podSecurity warns of a level that refuses the generalize pods.
 func podSecurity(namespace *corev1.Namespace) []Finding {
 	level := namespace.Labels["pod-security.kubernetes.io/enforce"]

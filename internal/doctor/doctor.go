@@ -63,6 +63,7 @@ var clusterChecks = []struct {
 }{
 	{CheckClock, clock},
 	{CheckInstallation, installation},
+	{CheckInstallation, definitions},
 	{CheckInstallation, formerBindings},
 	{CheckInstallation, formerPods},
 	{CheckInstallation, admissionPolicies},
@@ -139,6 +140,8 @@ type Report struct {
 	OK       int       `json:"ok"`
 	Warnings int       `json:"warnings"`
 	Failures int       `json:"failures"`
+
+	added map[Finding]bool
 }
 
 // add adds the new findings of a check about a subject.
@@ -148,10 +151,13 @@ func (r *Report) add(check, subject string, found ...Finding) {
 		if subject != "" && f.Check != CheckInstallation { // the installation is a matter of the cluster
 			f.Subject = subject
 		}
-		if slices.Contains(r.Findings, f) {
+		if r.added[f] {
 			continue
 		}
-		r.Findings = append(r.Findings, f)
+		if r.added == nil {
+			r.added = map[Finding]bool{}
+		}
+		r.Findings, r.added[f] = append(r.Findings, f), true
 		switch f.Level {
 		case OK:
 			r.OK++
@@ -168,6 +174,8 @@ type Doctor struct {
 	Kube kubernetes.Interface
 	// Served reports whether the API server serves a kind of Kamino.
 	Served func(ctx context.Context, resource string) (bool, error)
+	// Difference says how the definitions of the cluster differ from those of this version; empty if they do not. Nil skips the check.
+	Difference func(ctx context.Context) (string, error)
 	// About is the cloud's description, with remedies in the cloud's words.
 	About cloud.Description
 	// Cloud is nil without a provider; CloudError then holds the reason.

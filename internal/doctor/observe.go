@@ -33,6 +33,8 @@ type observed struct {
 	prototypes                []v1alpha1.Prototype
 	policies                  []v1alpha1.PrototypePolicy
 	captureError, policyError error
+	// selectors of the policies that select pools by the labels of nodes, by policy.
+	selectors map[string]labels.Selector
 	// leases of reservations, and why they could not be listed.
 	leases     []node.Lease
 	leaseError error
@@ -67,6 +69,14 @@ func observe(ctx context.Context, d *Doctor) (*observed, error) {
 	if d.Policies != nil {
 		if c.policies, c.policyError = d.Policies(ctx); c.policyError != nil {
 			c.policies = nil
+		}
+	}
+	c.selectors = map[string]labels.Selector{}
+	for i := range c.policies {
+		if s := c.policies[i].Spec.Pools.NodeSelector; s != nil {
+			if selector, err := metav1.LabelSelectorAsSelector(s); err == nil {
+				c.selectors[c.policies[i].Name] = selector
+			}
 		}
 	}
 	var registry membership.Registry
@@ -136,9 +146,9 @@ func (c *observed) add(n *corev1.Node, of cloud.Membership) {
 		return
 	}
 	if c.pools[of.Pool] == nil {
-		c.pools[of.Pool] = &members{name: c.Cloud.PoolName(of.Pool), names: map[string]string{}}
+		c.pools[of.Pool] = &members{name: c.Cloud.PoolName(of.Pool), names: map[string]string{}, selected: map[string]bool{}}
 	}
-	c.pools[of.Pool].add(n, c.policies)
+	c.pools[of.Pool].add(n, c.selectors)
 }
 
 // members are the nodes of a pool, as far as the checks need the nodes.
@@ -150,7 +160,7 @@ type members struct {
 	patched, pending int               // by annotation
 	unreadable       int               // with an annotation that is no time
 	names            map[string]string // of the nodes, by instance in lower case
-	selected         []string          // policies that select one of the nodes
+	selected         map[string]bool   // policies that select one of the nodes
 }
 
 // donor is a node that might become a donor.
@@ -160,7 +170,7 @@ type donor struct {
 	free, ready bool
 }
 
-func (m *members) add(n *corev1.Node, policies []v1alpha1.PrototypePolicy) {
+func (m *members) add(n *corev1.Node, selectors map[string]labels.Selector) {
 	m.nodes++
 	if m.like == nil {
 		m.like = n.DeepCopy()
@@ -172,11 +182,9 @@ func (m *members) add(n *corev1.Node, policies []v1alpha1.PrototypePolicy) {
 	}
 	m.donors = append(m.donors, of)
 	m.readPatching(n)
-	for i := range policies {
-		if s := policies[i].Spec.Pools.NodeSelector; s != nil {
-			if selector, err := metav1.LabelSelectorAsSelector(s); err == nil && selector.Matches(labels.Set(n.Labels)) {
-				m.selected = append(m.selected, policies[i].Name)
-			}
+	for policy, selector := range selectors {
+		if !m.selected[policy] && selector.Matches(labels.Set(n.Labels)) {
+			m.selected[policy] = true
 		}
 	}
 }
@@ -221,7 +229,7 @@ func (m *members) policy(all []v1alpha1.PrototypePolicy, id cloud.PoolID, is fun
 		p := &all[i]
 		named := slices.ContainsFunc(p.Spec.Pools.Names,
 			func(name string) bool { return strings.EqualFold(name, m.name) || strings.EqualFold(name, string(id)) })
-		selects := named || slices.Contains(m.selected, p.Name) || len(p.Spec.Pools.Names) == 0 && p.Spec.Pools.NodeSelector == nil
+		selects := named || m.selected[p.Name] || len(p.Spec.Pools.Names) == 0 && p.Spec.Pools.NodeSelector == nil
 		if selects && is(p.Spec.Settings) {
 			return p
 		}

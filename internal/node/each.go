@@ -13,7 +13,7 @@ import (
 const page = 250
 
 // Each calls do for every Node that matches the label selector, in pages, until an error. Copy a Node to keep the Node: a Node
-// pins the memory of a page. client-go's pager prefetches, and would hold two pages.
+// pins the memory of a page.
 func Each(ctx context.Context, kube kubernetes.Interface, selector string, do func(*corev1.Node) error) error {
 	return Pages(ctx, kube, selector, func(page []corev1.Node) error {
 		for i := range page {
@@ -25,19 +25,33 @@ func Each(ctx context.Context, kube kubernetes.Interface, selector string, do fu
 	})
 }
 
-// Pages calls do for each page of Nodes. Selector and errors are as in Each.
+// Pages calls do for each page of Nodes, while the API server sends the next page. Selector and errors are as in Each.
 func Pages(ctx context.Context, kube kubernetes.Interface, selector string, do func([]corev1.Node) error) error {
-	options := metav1.ListOptions{LabelSelector: selector, Limit: page}
-	for {
-		list, err := kube.CoreV1().Nodes().List(ctx, options)
-		if err != nil {
-			return fmt.Errorf("list nodes: %w", err)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // an error of do ends the request for the next page
+	type answer struct {
+		list *corev1.NodeList
+		err  error
+	}
+	ask := func(after string) <-chan answer {
+		answers := make(chan answer, 1)
+		go func() {
+			list, err := kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: selector, Limit: page, Continue: after})
+			answers <- answer{list, err}
+		}()
+		return answers
+	}
+	for next := ask(""); next != nil; {
+		got := <-next
+		if got.err != nil {
+			return fmt.Errorf("list nodes: %w", got.err)
 		}
-		if err := do(list.Items); err != nil {
+		if next = nil; got.list.Continue != "" {
+			next = ask(got.list.Continue)
+		}
+		if err := do(got.list.Items); err != nil {
 			return err
 		}
-		if options.Continue = list.Continue; options.Continue == "" {
-			return nil
-		}
 	}
+	return nil
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cloud/imageversion"
 	"github.com/kamino-dev/kamino/internal/policy"
-	"github.com/kamino-dev/kamino/internal/pool/nodecache"
+	"github.com/kamino-dev/kamino/internal/pool/membership"
 )
 
 func TestAnEmptyPolicyCapturesTheBestPatchedNode(t *testing.T) {
@@ -517,7 +517,7 @@ func TestAQuietDayCostsLittle(t *testing.T) {
 			beat := node.DeepCopy()
 			beat.ResourceVersion = fmt.Sprint(s.clock.Now().UnixNano())
 			beat.Status.Conditions[0].LastHeartbeatTime = metav1.NewTime(s.clock.Now())
-			nodecache.Strip(beat)
+			membership.Strip(beat)
 			if s.nodes.Set(beat) {
 				t.Fatal("a heartbeat is news")
 			}

@@ -98,7 +98,7 @@ func joins(c *cluster.Connection, o Options) func(context.Context, bootstrapkind
 
 // ReadNodes updates nodes from the cluster, and returns the look.
 func ReadNodes(ctx context.Context, c *cluster.Connection, registry membership.Registry, nodes *nodecache.Nodes) (*membership.Cluster, error) {
-	seen, err := membership.Look(ctx, c.Kube, registry, func(n *corev1.Node, _ cloud.Membership) { nodecache.Strip(n) })
+	seen, err := membership.Look(ctx, c.Kube, registry)
 	if err = cmp.Or(err, seen.Trouble); err != nil {
 		return seen, err
 	}

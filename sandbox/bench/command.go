@@ -28,7 +28,10 @@ type CommandCost struct {
 // programs run with the variables of a sandbox, but without the host's own certificate authorities, which are as many as a
 // host has: reading them takes a program longer than ten requests.
 func (o Options) programs(variables []sandboxdir.Variable) child.Programs {
-	return child.Programs{Kamino: o.Kamino, Sandbox: o.Sandbox, Env: append(child.With(variables), "SSL_CERT_DIR=/nonexistent")}
+	env := slices.DeleteFunc(child.With(variables), func(v string) bool { // users have none of these
+		return strings.HasPrefix(v, "GOGC=") || strings.HasPrefix(v, "GOMEMLIMIT=") || strings.HasPrefix(v, "GOMAXPROCS=")
+	})
+	return child.Programs{Kamino: o.Kamino, Sandbox: o.Sandbox, Env: append(env, "SSL_CERT_DIR=/nonexistent")}
 }
 
 // yardstickEvery is the time between two runs of the yardstick.

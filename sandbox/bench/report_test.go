@@ -60,7 +60,7 @@ func TestLimits(t *testing.T) {
 		"tree": {treeCost{cats: all(0.5), generalize: all(2.1), verify: all(1.5)}.report(3 << 20),
 			"| CPU of `kamino-node generalize` against `cat` | 4.20 (2.10 s) | at most 4 |", []string{"CPU of `kamino-node generalize` against `cat`"}},
 		"verbs": {verbs, "| `kamino status` against one LIST | 3.10 | at most 3 |", []string{"`kamino status` against one LIST"}},
-		"a capture": {returned, "| a | CPU 0.00 s, 0.0 MiB, 0 requests and 0 polls, 2.7 min of the cloud's time | at most 160 s |",
+		"a capture": {returned, "| a | CPU 0.00 s, 0.0 MiB, 0 requests with 0 polls and repeats, 2.7 min of the cloud's time | at most 160 s |",
 			[]string{"b"}},
 		"methods": {compareMethods(methodCost{away: 90 * time.Second, boots: 1}, methodCost{frozen: time.Second}),
 			"| donor not Ready or cordoned, on AWS: in place, by copy | 90.0 s, 0.0 s | by copy 0 s |", nil},

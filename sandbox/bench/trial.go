@@ -62,7 +62,7 @@ func (o Options) measureTrial(ctx context.Context, w *world.World, donor control
 	r.add("a trial next to the pool, from begin to verdict", fmt.Sprintf("%s (node Ready after %s, soak %s)", seconds(whole), seconds(join), seconds(soaking)))
 	r.limited("of this, Kamino alone: without the cloud, the node and the soak", seconds(own), own > maxVerdict, atMost(brief(maxVerdict)))
 	r.add("what the trial adds to a capture",
-		fmt.Sprintf("CPU %s, %d requests and %d polls", short(c.CPU-without.CPU), c.requests-without.requests, c.polls-without.polls))
+		fmt.Sprintf("CPU %s, %d requests with %d polls and repeats", short(c.CPU-without.CPU), c.requests+c.polls-without.requests-without.polls, c.polls-without.polls))
 	r.limited("peak memory of a capture with a trial", mebibytes(c.PeakMemory), c.PeakMemory > maxMemory, atMost(mebibytes(maxMemory)))
 	return nil
 }

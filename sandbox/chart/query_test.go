@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
@@ -29,8 +30,8 @@ var promQL = parser.NewParser(parser.Options{})
 // exported has the labels of each metric by its name, including the parts of a histogram.
 type exported map[string]map[string]bool
 
-// scraped lists the labels that Prometheus adds to every target of a Service.
-var scraped = []string{"job", "instance", "namespace", "pod", "container", "service", "endpoint"}
+// scraped lists the labels that Prometheus or the ServiceMonitor adds to every target of a Service.
+var scraped = []string{"job", "instance", "namespace", "pod", "container", "service", "endpoint", "cluster"}
 
 // foreign lists metrics besides Kamino's own that the controller serves and the dashboard reads. The end-to-end
 // test of the chart requires that they exist.
@@ -162,7 +163,7 @@ func grouping(node parser.Node) []string {
 }
 
 // variables replaces Grafana's variables by values.
-var variables = strings.NewReplacer("$__rate_interval", "5m", "$__range", "7d", "$pool", "pool1")
+var variables = strings.NewReplacer("$__rate_interval", "5m", "$__range", "7d", "$pool", "pool1", "$cluster", "c1")
 
 type dashboard struct {
 	Title      string
@@ -215,6 +216,7 @@ func TestDashboard(t *testing.T) {
 			if err := checkLegend(query, target.LegendFormat); err != nil {
 				t.Errorf("panel %q: %v", p.Title, err)
 			}
+			checkClusters(t, query, true)
 			for name := range known {
 				if strings.Contains(query, name) {
 					asked[name] = true
@@ -234,10 +236,32 @@ func TestDashboard(t *testing.T) {
 			continue
 		}
 		parts := regexp.MustCompile(`^label_values\((\w+), (\w+)\)$`).FindStringSubmatch(v.Definition)
-		if parts == nil || !known[parts[1]][parts[2]] {
+		if parts == nil || !known[parts[1]][parts[2]] && !slices.Contains(scraped, parts[2]) {
 			t.Errorf("variable %s: nothing exports %s", v.Name, v.Definition)
 		}
 	}
+}
+
+// checkClusters refuses a query that adds up pools of different clusters with one name, or, with select, reads all clusters.
+func checkClusters(t *testing.T, query string, selects bool) {
+	t.Helper()
+	expression, err := promQL.ParseExpr(query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parser.Inspect(expression, func(node parser.Node, _ []parser.Node) error {
+		switch of := node.(type) {
+		case *parser.AggregateExpr:
+			if slices.Contains(of.Grouping, "pool") && !slices.Contains(of.Grouping, "cluster") {
+				t.Errorf("%s adds up pools of different clusters", query)
+			}
+		case *parser.VectorSelector:
+			if selects && !slices.ContainsFunc(of.LabelMatchers, func(m *labels.Matcher) bool { return m.Name == "cluster" }) {
+				t.Errorf("%s does not select the cluster", query)
+			}
+		}
+		return nil
+	})
 }
 
 // checkLegend refuses a legend with labels that the query removes.
@@ -314,6 +338,7 @@ func TestAlerts(t *testing.T) {
 		if err := known.check(a.Expr); err != nil {
 			t.Errorf("%s: %v", a.Alert, err)
 		}
+		checkClusters(t, a.Expr, false)
 		for _, annotation := range a.Annotations {
 			legend := strings.NewReplacer("{{ $labels.", "{{", " }}", "}}", "| humanizeDuration", "").Replace(annotation)
 			if err := checkLegend(a.Expr, legend); err != nil {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -55,6 +56,8 @@ type Options struct {
 	// Kamino is the path of the binary that containers of Kamino's image run. If empty, these containers only wait,
 	// and no capture succeeds.
 	Kamino string
+	// Images maps prefixes of other images to the programs that their containers run.
+	Images map[string]string
 	// NodeGrace of the control plane; 0 means a value for the time scale and the pools.
 	NodeGrace time.Duration
 	// KeepNodes keeps the Node of a deleted instance, as in a cluster without a node lifecycle controller of the
@@ -363,6 +366,7 @@ func (w *World) startMachines(ctx context.Context) error {
 			return err
 		}
 		config.Binaries, config.OfCopies = map[string]string{KaminoImage: kamino, NodeImage: node}, []string{w.options.Binary, kernel.Verb}
+		maps.Copy(config.Binaries, w.options.Images)
 	}
 	if w.fleet, err = machine.New(w.ctx, config); err != nil {
 		return fmt.Errorf("machines: %w", err)

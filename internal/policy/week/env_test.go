@@ -29,6 +29,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/contents"
 	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/policy"
+	"github.com/kamino-dev/kamino/internal/pool/membership"
 	"github.com/kamino-dev/kamino/internal/pool/nodecache"
 	"github.com/kamino-dev/kamino/internal/testing/apitest/inmemory"
 	"github.com/kamino-dev/kamino/internal/testing/memory"
@@ -307,7 +308,7 @@ func (w *weekEnv) update(n *corev1.Node) {
 // show updates a node in the controller's cache.
 func (w *weekEnv) show(n *corev1.Node) {
 	kept := n.DeepCopy()
-	nodecache.Strip(kept)
+	membership.Strip(kept)
 	w.isChanged = w.nodes.Set(kept) || w.isChanged
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/joinhealth"
 	"github.com/kamino-dev/kamino/internal/policy"
+	"github.com/kamino-dev/kamino/internal/pool/membership"
 	"github.com/kamino-dev/kamino/internal/pool/nodecache"
 	"github.com/kamino-dev/kamino/internal/pool/nodejoin"
 	"github.com/kamino-dev/kamino/internal/recipe"
@@ -424,7 +425,7 @@ func (w *trustEnv) show(m *joiningInstance) {
 		Labels: map[string]string{corev1.LabelOSStable: "linux"}}}
 	n.Spec.ProviderID = string(m.id)
 	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready, LastTransitionTime: metav1.NewTime(m.changed)}}
-	nodecache.Strip(n)
+	membership.Strip(n)
 	w.nodes.Set(n)
 }
 

@@ -16,8 +16,7 @@ import (
 // Cluster is one look at the Nodes of a cluster and their pools. A command that asks about many pools looks once, and judges each pool
 // by the same look. After the look, a Cluster is safe for concurrent use. A nil Cluster has seen nothing.
 type Cluster struct {
-	// Nodes are all Nodes, in the order of the API server, without managed fields, and without what only the kubelet reads in
-	// their status.
+	// Nodes are all Nodes after Strip, in the order of the API server.
 	Nodes []*corev1.Node
 	// Trouble is why the pools of some Nodes are unknown; nil if all are known.
 	Trouble error
@@ -36,7 +35,7 @@ type home struct {
 	of   cloud.Membership
 }
 
-// Look lists the Nodes. Each of the functions gets each whole Node with its pool. An error of the cloud is the Trouble of the look,
+// Look lists the Nodes. Each of the functions gets each whole Node with its pool, and copies what it keeps. An error of the cloud is the Trouble of the look,
 // and the cloud is not asked again. Without a registry, no Node has a pool.
 func Look(ctx context.Context, kube kubernetes.Interface, r Registry, see ...func(*corev1.Node, cloud.Membership)) (*Cluster, error) {
 	c := &Cluster{homes: map[string]home{}, pools: map[cloud.PoolID][]*corev1.Node{}}
@@ -47,9 +46,9 @@ func Look(ctx context.Context, kube kubernetes.Interface, r Registry, see ...fun
 			for _, do := range see {
 				do(n, of[i])
 			}
-			n.ManagedFields, n.Status = nil, corev1.NodeStatus{Conditions: n.Status.Conditions, NodeInfo: n.Status.NodeInfo,
-				Capacity: n.Status.Capacity, Allocatable: n.Status.Allocatable}
-			n = n.DeepCopy() // the memory of the page can be freed
+			Strip(n)
+			kept := *n // the memory of the page can be freed
+			n = &kept
 			c.Nodes, c.homes[n.Name] = append(c.Nodes, n), home{n, of[i]}
 			c.pools[of[i].Pool] = append(c.pools[of[i].Pool], n)
 		}

@@ -11,6 +11,8 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kamino-dev/kamino/internal/pool/membership"
 )
 
 // page is the number of whole nodes in memory at a time during a list.
@@ -33,7 +35,7 @@ func InformerOptions(options cache.Options) cache.Options {
 // strip is the transform function of the informer.
 func strip(object any) (any, error) {
 	if node, is := object.(*corev1.Node); is {
-		Strip(node)
+		membership.Strip(node)
 	}
 	return object, nil
 }
@@ -71,7 +73,7 @@ func listStripped(ctx context.Context, lister toolscache.ListerWithContext, o me
 		return nil, fmt.Errorf("a list of nodes came as %T", list)
 	}
 	for i := range nodes.Items {
-		Strip(&nodes.Items[i])
+		membership.Strip(&nodes.Items[i])
 	}
 	return nodes, nil
 }

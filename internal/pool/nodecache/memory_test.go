@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/kamino-dev/kamino/internal/pool/nodecache"
+	"github.com/kamino-dev/kamino/internal/pool/membership"
 )
 
 // storedBytes is the limit of the memory of a stripped node, a seventh above the measured memory.
@@ -70,7 +70,7 @@ func TestMemoryOfNodes(t *testing.T) {
 	nodes := make([]*corev1.Node, count)
 	for i := range nodes {
 		nodes[i] = largeNode(t, i)
-		nodecache.Strip(nodes[i])
+		membership.Strip(nodes[i])
 	}
 	each := (heap() - before) / count
 	runtime.KeepAlive(nodes)

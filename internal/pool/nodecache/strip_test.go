@@ -13,6 +13,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/pool/membership"
 	"github.com/kamino-dev/kamino/internal/pool/nodecache"
 	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
@@ -37,7 +38,7 @@ func wholeNode(name, cpu string) *corev1.Node {
 // TestStripKeepsUsedFields: the values that an expression can read stay (see package expression); other values go.
 func TestStripKeepsUsedFields(t *testing.T) {
 	node := wholeNode("n", "8")
-	nodecache.Strip(node)
+	membership.Strip(node)
 	if node.Labels[corev1.LabelHostname] != "n" || node.Annotations["kept"] != "yes" || len(node.Annotations) != 1 {
 		t.Errorf("metadata = %+v", node.ObjectMeta)
 	}
@@ -61,9 +62,9 @@ func TestStripKeepsUsedFields(t *testing.T) {
 func TestStripAgainChangesNothing(t *testing.T) {
 	node := wholeNode("n", "8")
 	node.Labels["own"], node.Labels["empty"], node.Annotations["long"] = "n", "", "2026-11-21T00:00:00Z"
-	nodecache.Strip(node)
+	membership.Strip(node)
 	once := node.DeepCopy()
-	nodecache.Strip(node)
+	membership.Strip(node)
 	if diff := cmp.Diff(once, node); diff != "" {
 		t.Errorf("(-once +twice):\n%s", diff)
 	}
@@ -79,7 +80,7 @@ func TestStripAgainChangesNothing(t *testing.T) {
 func TestStripSeparatesAmounts(t *testing.T) {
 	for _, cpu := range []string{"8", "16", "8000m", "8", "16"} {
 		node := wholeNode("n", cpu)
-		nodecache.Strip(node)
+		membership.Strip(node)
 		if got := node.Status.Capacity[corev1.ResourceCPU]; got.Cmp(resource.MustParse(cpu)) != 0 {
 			t.Errorf("cpu %s became %s", cpu, got.String())
 		}
@@ -92,7 +93,7 @@ func TestNodesReportChanges(t *testing.T) {
 		node := wholeNode(name, "8")
 		node.Spec.ProviderID = fmt.Sprintf("memory:///pools/%s/instances/%s", pool, name)
 		change(node)
-		nodecache.Strip(node)
+		membership.Strip(node)
 		return nodes.Set(node)
 	}
 	place := func() bool { return nodes.Place(t.Context()) == nil }
@@ -142,7 +143,7 @@ func TestServing(t *testing.T) {
 		node := wholeNode(name, "8")
 		node.Spec.ProviderID = instance
 		change(node)
-		nodecache.Strip(node)
+		membership.Strip(node)
 		nodes.Set(node)
 	}
 	as := func(*corev1.Node) {}
@@ -169,7 +170,7 @@ func TestStrippedNodesReportChanges(t *testing.T) {
 		node := wholeNode("n", "8")
 		node.Status.Conditions = append(node.Status.Conditions, corev1.NodeCondition{Type: "DiskPressure", Status: corev1.ConditionFalse})
 		change(node)
-		nodecache.Strip(node)
+		membership.Strip(node)
 		return nodes.Set(node)
 	}
 	same := func(*corev1.Node) {}
@@ -205,7 +206,7 @@ func TestStripHasRoomForAnyNumberOfTexts(t *testing.T) {
 	for i := range many {
 		node.Labels[fmt.Sprintf("label-%d", i)] = "v"
 	}
-	nodecache.Strip(node)
+	membership.Strip(node)
 	nodes.Set(node)
 	if err := nodes.Place(t.Context()); err != nil {
 		t.Fatal(err)
@@ -225,7 +226,7 @@ func TestReservedNodesAreFound(t *testing.T) {
 			n.Annotations[v1alpha1.ReservationAnnotation] = reservation
 		}
 		n.Spec.ProviderID = "memory:///pools/pool1/instances/" + name
-		nodecache.Strip(n)
+		membership.Strip(n)
 		nodes.Set(n)
 	}
 	if err := nodes.Place(t.Context()); err != nil {

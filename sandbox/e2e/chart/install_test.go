@@ -1,6 +1,7 @@
 package chart
 
 import (
+	stdcmp "cmp"
 	"context"
 	"fmt"
 	"io"
@@ -14,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"helm.sh/helm/v4/pkg/action"
 	chartv2 "helm.sh/helm/v4/pkg/chart/v2"
+	"helm.sh/helm/v4/pkg/chart/v2/loader"
 	"helm.sh/helm/v4/pkg/kube"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -282,6 +284,8 @@ type helmClient struct {
 	Namespace string
 	// Timeout of each action; five minutes if zero.
 	Timeout time.Duration
+	// Chart is the directory of another chart than that of this checkout.
+	Chart string
 }
 
 // install installs a release. With wait, install also waits for the pods.
@@ -290,7 +294,7 @@ func (h helmClient) install(ctx context.Context, name string, values chart.Value
 	if err != nil {
 		return err
 	}
-	loaded, err := loadForAnyVersion()
+	loaded, err := h.loadForAnyVersion()
 	if err != nil {
 		return err
 	}
@@ -308,7 +312,7 @@ func (h helmClient) upgrade(ctx context.Context, name string, values chart.Value
 	if err != nil {
 		return err
 	}
-	loaded, err := loadForAnyVersion()
+	loaded, err := h.loadForAnyVersion()
 	if err != nil {
 		return err
 	}
@@ -316,6 +320,20 @@ func (h helmClient) upgrade(ctx context.Context, name string, values chart.Value
 	upgrade.Namespace, upgrade.Timeout, upgrade.WaitStrategy, upgrade.ResetValues = h.Namespace, h.timeout(), strategy(wait), true
 	if _, err := upgrade.RunWithContext(ctx, name, loaded, values); err != nil {
 		return fmt.Errorf("upgrade %s: %w", name, err)
+	}
+	return nil
+}
+
+// rollback brings a release back to an earlier revision.
+func (h helmClient) rollback(name string, revision int) error {
+	config, err := h.configuration()
+	if err != nil {
+		return err
+	}
+	rollback := action.NewRollback(config)
+	rollback.Version, rollback.Timeout, rollback.WaitStrategy, rollback.ServerSideApply = revision, h.timeout(), strategy(true), "auto"
+	if err := rollback.Run(name); err != nil {
+		return fmt.Errorf("roll back %s: %w", name, err)
 	}
 	return nil
 }
@@ -336,8 +354,8 @@ func (h helmClient) uninstall(name string) error {
 
 // loadForAnyVersion reads the chart without the required version of the API server: an API server inside a test does
 // not know its version.
-func loadForAnyVersion() (*chartv2.Chart, error) {
-	loaded, err := chart.Load()
+func (h helmClient) loadForAnyVersion() (*chartv2.Chart, error) {
+	loaded, err := loader.LoadDir(stdcmp.Or(h.Chart, chart.Dir()))
 	if err == nil {
 		loaded.Metadata.KubeVersion = ""
 	}

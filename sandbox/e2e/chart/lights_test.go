@@ -40,7 +40,7 @@ func TestLightsOut(t *testing.T) {
 	}
 	machines := sandbox.Pool(t, description)
 	set := path.Base(machines[0].Pool)
-	cloudSecret(t)
+	cloudSecret(t, lights)
 	values := lightsOutValues(t, set)
 	listenLocally(t, values)
 	if err := helm.install(t.Context(), "kamino", values, true); err != nil {
@@ -124,7 +124,7 @@ func listenLocally(t *testing.T, values chart.Values) {
 
 // cloudSecret creates the Secret for the sandbox's cloud. Source: docs/tasks/install.md for Azure Stack, and
 // docs/reference/aws.md for an access key.
-func cloudSecret(t *testing.T) {
+func cloudSecret(t *testing.T, namespace string) {
 	t.Helper()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: sandboxdir.CloudSecret}, Data: map[string][]byte{}}
 	files := []string{sandboxdir.ClusterFile, sandboxdir.CloudFile, sandboxdir.CAFile}
@@ -138,7 +138,7 @@ func cloudSecret(t *testing.T) {
 		}
 		secret.Data[file] = text
 	}
-	if _, err := sandbox.Kube().CoreV1().Secrets(lights).Create(t.Context(), secret, metav1.CreateOptions{}); err != nil {
+	if _, err := sandbox.Kube().CoreV1().Secrets(namespace).Create(t.Context(), secret, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }

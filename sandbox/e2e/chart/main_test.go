@@ -23,7 +23,7 @@ import (
 var sandbox *sandboxtest.Sandbox
 
 func TestMain(m *testing.M) {
-	os.Exit(sandboxtest.EachCloud(m, world.Options{TimeScale: 200}, &sandbox))
+	os.Exit(sandboxtest.EachCloud(m, world.Options{TimeScale: 200, Images: previousImages()}, &sandbox))
 }
 
 // skipOtherClouds skips a test that does not depend on the cloud, except on one cloud.

@@ -1,4 +1,4 @@
-package nodecache
+package membership
 
 import (
 	"slices"
