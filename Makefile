@@ -20,6 +20,7 @@ KUBE_VERSION := $(shell sed -n 's|^.*k8s.io/kubernetes v\([0-9][0-9.]*\).*|\1|p'
 CONTAINERD_VERSION := $(shell sed -n 's|^.*github.com/containerd/containerd/v2 v\([0-9][0-9.]*\).*|\1|p' tools/containerd/go.mod | head -n 1)
 CLUSTERAPI_VERSION := $(shell sed -n 's|^.*sigs.k8s.io/cluster-api v\([0-9][0-9.]*\).*|\1|p' tools/clusterapi/go.mod | head -n 1)
 CLUSTERAPI_AWS_VERSION := $(shell sed -n 's|^.*sigs.k8s.io/cluster-api-provider-aws/v2 v\([0-9][0-9.]*\).*|\1|p' tools/clusterapi-aws/go.mod | head -n 1)
+KARPENTER_VERSION := $(shell sed -n 's|^.*github.com/aws/karpenter-provider-aws v\([0-9][0-9.]*\).*|\1|p' tools/karpenter-aws/go.mod | head -n 1)
 LINT_VERSION := $(shell sed -n 's|^.*golangci/golangci-lint/v2 v\([0-9][0-9.]*\).*|\1|p' tools/lint/go.mod | head -n 1)
 KUBE_PARTS   := $(subst ., ,$(KUBE_VERSION))
 
@@ -42,6 +43,8 @@ CONTAINERD := $(BIN)/containerd-$(CONTAINERD_VERSION)
 CLUSTERAPI := $(BIN)/clusterapi-$(CLUSTERAPI_VERSION)
 # The real infrastructure provider for AWS (KAMINO_CLUSTERAPI_AWS_BIN). Its dependencies differ from Cluster API's.
 CLUSTERAPI_AWS := $(BIN)/cluster-api-provider-aws-$(CLUSTERAPI_AWS_VERSION)
+# Karpenter's own controllers and definitions.
+KARPENTER := $(BIN)/karpenter-aws-$(KARPENTER_VERSION)
 
 # All binaries use the flags of a plain `go test`, so that binaries, tests and the linter share compiled packages.
 # Published images use -trimpath (Containerfile, .ko.yaml).
@@ -188,6 +191,9 @@ clusterapi: $(CLUSTERAPI) ## Build Cluster API's own controllers, for tests and 
 
 .PHONY: clusterapi-aws
 clusterapi-aws: $(CLUSTERAPI_AWS) ## Build Cluster API's real infrastructure provider for AWS, for tests that run the provider.
+
+.PHONY: karpenter-aws
+karpenter-aws: $(KARPENTER) ## Build Karpenter with its provider for AWS, for sandboxes that run it.
 
 .PHONY: containerd
 containerd: $(CONTAINERD) ## Build containerd with shim and ctr, for tests with a real containerd.
@@ -347,7 +353,8 @@ $(BIN)/govulncheck: tools/vuln/go.mod tools/vuln/go.sum
 $(CONTAINERD): tools/containerd/build.sh tools/containerd/go.mod tools/containerd/go.sum
 $(CLUSTERAPI): tools/clusterapi/build.sh tools/clusterapi/go.mod tools/clusterapi/go.sum
 $(CLUSTERAPI_AWS): tools/clusterapi-aws/build.sh tools/clusterapi-aws/go.mod tools/clusterapi-aws/go.sum
-$(CONTAINERD) $(CLUSTERAPI) $(CLUSTERAPI_AWS):
+$(KARPENTER): tools/karpenter-aws/build.sh tools/karpenter-aws/go.mod tools/karpenter-aws/go.sum
+$(CONTAINERD) $(CLUSTERAPI) $(CLUSTERAPI_AWS) $(KARPENTER):
 	@GO="$(GO)" $< $@
 
 # The file name contains the version, so that the cache of another checkout never provides an older linter.

@@ -70,7 +70,9 @@ var rooms = map[string]room{
 	"internal/cloud":             {foreign: "sigs.k8s.io/yaml"},
 	"internal/cloud/aws":         {own: "cloud cloud/imageversion wording/page", foreign: "github.com/aws/aws-sdk-go-v2 github.com/aws/smithy-go"},
 	"internal/cloud/azure":       {own: "cloud cloud/imageversion process wording/page", foreign: "github.com/Azure/azure-sdk-for-go"},
-	"internal/cloud/capi":        {own: "cloud process wording/page", foreign: kubeClient},
+	"internal/cloud/apiserver":   {own: "cloud", foreign: kubeTypes},
+	"internal/cloud/capi":        {own: "cloud cloud/apiserver process wording/page", foreign: kubeClient},
+	"internal/cloud/karpenter":   {own: "cloud cloud/apiserver", foreign: kubeClient},
 	"internal/testing/memory":    {own: "cloud cloud/imageversion"},
 	"internal/testing/plantest":  {own: "step"},
 	"internal/cloud/registry":    {own: "cloud cloud/aws cloud/azure"},
@@ -150,7 +152,7 @@ var rooms = map[string]room{
 		foreign: kubeLoop,
 	},
 
-	"internal/cli/clouds": {own: "cloud cloud/capi cloud/registry cluster wording", foreign: kubeClient + " github.com/spf13/pflag"},
+	"internal/cli/clouds": {own: "cloud cloud/capi cloud/karpenter cloud/registry cluster wording", foreign: kubeClient + " github.com/spf13/pflag"},
 	"internal/cli/print": {own: "attention capture/admission api cli/output pool/bootstrapkind pool/capturemethod build cloud cluster contents doctor history " +
 		"history/estimate history/imagecount joinhealth wording/page pool history/report node/reservations history/retention selection history/timeline wording",
 		foreign: kubeTypes + yaml},

@@ -21,6 +21,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cli"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cloud/capi"
+	"github.com/kamino-dev/kamino/internal/cloud/karpenter"
 	"github.com/kamino-dev/kamino/internal/cloud/registry"
 )
 
@@ -140,7 +141,7 @@ type provider struct {
 func clouds(t *testing.T) []provider {
 	all := []provider{{page: "reference/cluster-api.md", reasons: capi.Reasons()}}
 	for _, d := range registry.All() {
-		all = append(all, provider{page: "reference/" + d.Name + ".md", reasons: d.Reasons})
+		all = append(all, provider{page: "reference/" + d.Name + ".md", reasons: karpenter.WithReasons(d).Reasons})
 	}
 	for i, c := range all {
 		all[i].title, _, _ = strings.Cut(strings.TrimPrefix(page(t, c.page), "# "), "\n")

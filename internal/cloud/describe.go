@@ -21,6 +21,8 @@ type Description struct {
 	// NewDisks makes only the ImageProvider, for a PoolProvider of another package. Nil if instances outside of the
 	// cloud's pools are not supported.
 	NewDisks func(context.Context, Config) (d ImageProvider, source string, err error)
+	// NewHalves makes both halves, for a PoolProvider of another package beside the cloud's own. Nil if not supported.
+	NewHalves func(context.Context, Config) (d ImageProvider, p PoolProvider, source string, err error)
 	// Reasons are the reasons of the provider's refusals by name, including those of the contract.
 	Reasons []Reason
 	// Classes are the request classes with separate rate limits.

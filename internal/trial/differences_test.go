@@ -22,6 +22,7 @@ func poolNode(i int) Peer {
 		"topology.disk.csi.azure.com/zone": fmt.Sprint("zone-", i), "machine": n.Name,
 		"node.kubernetes.io/instance-type": "m6i.large", "agentpool": "pool", "kamino.dev/version": "2026.11.22",
 		"feature.example.com/kernel": "5.15.0-101", "team": "payments", "machine-class": "general",
+		"karpenter.k8s.aws/ec2nodeclass": map[bool]string{true: "general-trial", false: "general"}[i == 9],
 	}
 	n.Spec.Taints = []corev1.Taint{{Key: "dedicated", Value: "gpu", Effect: corev1.TaintEffectNoSchedule}}
 	n.Status = corev1.NodeStatus{

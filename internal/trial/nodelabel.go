@@ -57,8 +57,9 @@ func (c *comparison) orders(text string) bool {
 // number begins a version or an amount. A new image may change the number.
 var number = regexp.MustCompile(`^v?[0-9]`)
 
-// perNode matches labels that differ from node to node by their purpose.
-var perNode = regexp.MustCompile(`(^|/)(hostname|zone|zone-id)$`)
+// perNode matches labels that differ from node to node by their purpose. Those of Karpenter name objects that a trial has of its own, and
+// a market of instances.
+var perNode = regexp.MustCompile(`(^|/)(hostname|zone|zone-id)$|^karpenter\.(sh/(nodepool|capacity-type)|k8s\.aws/ec2nodeclass)$`)
 
 // hardware matches labels that describe the machine under the node. Sources: Node Feature Discovery, NVIDIA's GPU feature discovery.
 var hardware = regexp.MustCompile(`^(feature\.node\.kubernetes\.io|nvidia\.com)/`)

@@ -80,6 +80,7 @@ type Role struct {
 // Subnet is where instances are.
 type Subnet struct {
 	ID, Zone string
+	Tags     map[string]string
 }
 
 // Platform is an image of another owner.

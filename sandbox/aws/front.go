@@ -236,7 +236,7 @@ func clone(from, to *state) error {
 
 // wrap puts an answer into the service's format: EC2 has the fields in the response, other services in a result.
 func (s *front) wrap(c *call, answer query.Element) query.Element {
-	if c.service.name == "ssm" {
+	if c.service.name == "ssm" || c.service.name == "eks" {
 		return answer
 	}
 	out := query.Element{Name: c.action.name + "Response", Space: c.service.space}
@@ -277,7 +277,7 @@ func (s *front) throttle(c *call) *problem {
 }
 
 // services are the simulated services, with the actions of the nouns.
-func services(ec2, autoscaling, sts, iam, ssm []noun) map[string]*service {
+func services(ec2, autoscaling, sts, iam, ssm, eks []noun) map[string]*service {
 	out := map[string]*service{}
 	for _, s := range []struct {
 		service service
@@ -288,6 +288,7 @@ func services(ec2, autoscaling, sts, iam, ssm []noun) map[string]*service {
 		{service{name: "sts", version: "2011-06-15", space: "https://sts.amazonaws.com/doc/2011-06-15/"}, sts},
 		{service{name: "iam", version: "2010-05-08", space: "https://iam.amazonaws.com/doc/2010-05-08/"}, iam},
 		{service{name: "ssm", version: "2014-11-06"}, ssm},
+		{service{name: "eks", version: "2017-11-01"}, eks},
 	} {
 		s.service.actions = map[string]*action{}
 		for _, n := range s.nouns {

@@ -197,14 +197,24 @@ func (s instances) status(c *call, st *state) (query.Element, error) {
 	if !c.in.True("IncludeAllInstances") {
 		all = slices.DeleteFunc(all, func(i *instance) bool { return i.State != running })
 	}
-	if all, p = filtered(c, all, instanceFilters(st), func(i *instance) map[string]string { return i.Tags }); p != nil {
+	fields := instanceFilters(st)
+	for _, name := range []string{"instance-status.status", "system-status.status"} {
+		fields[name] = func(i *instance) []string { return []string{healthOf(i)} }
+	}
+	fields["event.code"] = func(*instance) []string { return nil } // there are no events
+	if all, p = filtered(c, all, fields, func(i *instance) map[string]string { return i.Tags }); p != nil {
 		return query.Element{}, p
 	}
 	return listed(s.backend, c, "instanceStatusSet", all, 5, 1000, func(i *instance) query.Element {
-		health := map[bool]string{true: "ok", false: "not-applicable"}[i.State == running]
+		health := healthOf(i)
 		return query.Of("", query.Text("instanceId", i.ID), query.Text("availabilityZone", i.Zone), stateElement("instanceState", i.State),
 			query.Of("instanceStatus", query.Text("status", health)), query.Of("systemStatus", query.Text("status", health)))
 	})
+}
+
+// healthOf is the result of the checks of EC2.
+func healthOf(i *instance) string {
+	return map[bool]string{true: "ok", false: "not-applicable"}[i.State == running]
 }
 
 func (s instances) reservation(st *state, r reserved) query.Element {
@@ -220,7 +230,7 @@ func stateElement(name string, state instanceState) query.Element {
 func (s instances) element(st *state, i *instance) query.Element {
 	e := query.Of("", query.Text("instanceId", i.ID), query.Text("imageId", i.Image), stateElement("instanceState", i.State),
 		query.Int("amiLaunchIndex", i.Index), query.Text("instanceType", i.Type), query.Date("launchTime", i.Launched),
-		query.Of("placement", query.Text("availabilityZone", i.Zone), query.Text("tenancy", "default")),
+		query.Of("placement", query.Text("availabilityZone", i.Zone), query.Text("availabilityZoneId", zoneID(i.Zone)), query.Text("tenancy", "default")),
 		query.Of("monitoring", query.Text("state", "disabled")), query.Text("architecture", i.Architecture),
 		query.Text("rootDeviceType", "ebs"), query.Text("rootDeviceName", i.RootDevice), query.Text("virtualizationType", "hvm"),
 		query.Text("hypervisor", "xen"), query.Bool("enaSupport", true), query.Text("clientToken", i.Token),
@@ -276,7 +286,11 @@ func bootedWith(mode string) string {
 }
 
 func securityGroups(i *instance) query.Element {
-	return query.List("groupSet", "item", i.Data.Texts("SecurityGroupId"), func(id string) query.Element {
+	groups := i.Data.Texts("SecurityGroupId")
+	for _, n := range i.Data.List("NetworkInterface") {
+		groups = append(groups, n.Texts("SecurityGroupId")...)
+	}
+	return query.List("groupSet", "item", groups, func(id string) query.Element {
 		return query.Of("", query.Text("groupId", id), query.Text("groupName", id))
 	})
 }

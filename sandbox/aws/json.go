@@ -11,20 +11,31 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/sigv4"
 )
 
+// clusterPath is the beginning of the path of a cluster of EKS, whose requests have no body.
+const clusterPath = "/clusters/"
+
 // isJSON reports whether a request is of a service that speaks JSON.
 func isJSON(r *http.Request) bool {
-	return r.Header.Get("X-Amz-Target") != "" || strings.Contains(r.Header.Get("Content-Type"), "json")
+	return strings.HasPrefix(r.URL.Path, clusterPath) || r.Header.Get("X-Amz-Target") != "" || strings.Contains(r.Header.Get("Content-Type"), "json")
 }
 
 // understandJSON finds service and action of a JSON request, and reads its texts. Of these services there is one action.
 func (s *front) understandJSON(c *call, body []byte) error {
 	scope, _ := sigv4.Read(c.r)
 	_, name, _ := strings.Cut(c.r.Header.Get("X-Amz-Target"), ".")
+	cluster, isCluster := strings.CutPrefix(c.r.URL.Path, clusterPath)
+	if isCluster {
+		name = "DescribeCluster"
+	}
 	found := s.services[scope.Service]
 	if found == nil || found.actions[name] == nil {
 		return bad("UnknownOperationException", "The simulation has no operation %s of service %s", name, scope.Service)
 	}
 	c.service, c.action = found, found.actions[name]
+	if isCluster {
+		c.in = query.Parse(url.Values{"name": {cluster}})
+		return nil
+	}
 	given := map[string]any{}
 	if err := json.Unmarshal(body, &given); err != nil {
 		return bad("SerializationException", "%v", err)

@@ -10,8 +10,9 @@ import (
 // unusedParameters are parameters of every call, and of one action, that change nothing in the simulation.
 var unusedParameters = map[string]bool{
 	"Action": true, "Version": true, "DryRun": true, "ClientToken": true,
-	"GetConsoleOutput.Latest":     true, // the console is always the latest
-	"GetParameter.WithDecryption": true, // no parameter is encrypted
+	"GetConsoleOutput.Latest":          true, // the console is always the latest
+	"GetParameter.WithDecryption":      true, // no parameter is encrypted
+	"DescribeImages.IncludeDeprecated": true, // the own images of an account are always in lists
 }
 
 // understood has the calls whose parameters the simulation reads: the action with the names of the parameters.

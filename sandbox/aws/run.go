@@ -377,7 +377,7 @@ func (s runs) spec(st *state, i *instance) fleet.Spec {
 	if err != nil { // checked at the write
 		data = nil
 	}
-	spec := fleet.Spec{ID: i.ID, Pool: cmp.Or(i.Tags["aws:autoscaling:groupName"], i.Tags[PoolTag]), ComputerName: strings.SplitN(dnsName(i), ".", 2)[0],
+	spec := fleet.Spec{ID: i.ID, Pool: cmp.Or(i.Tags["aws:autoscaling:groupName"], i.Tags[PoolTag], i.Tags["karpenter.k8s.aws/ec2nodeclass"]), ComputerName: strings.SplitN(dnsName(i), ".", 2)[0],
 		ProviderID: "aws:///" + i.Zone + "/" + i.ID, VMID: uuidOf(i.ID), CustomData: data, Image: i.Image, Zone: i.Zone, Type: i.Type,
 		Waited: s.config.Latencies.Launch}
 	if root := rootOf(st, i); root != nil {

@@ -23,6 +23,7 @@ type state struct {
 	Roots          map[string]*rootTask      `json:"roots"`
 	Groups         map[string]*group         `json:"groups"`
 	Configurations map[string]*configuration `json:"configurations"`
+	Profiles       map[string]*profile       `json:"profiles,omitempty"`
 	// Once are the requests that came with a client token, by action and token.
 	Once     map[string]*tokenResult `json:"once"`
 	Sessions map[string]*session     `json:"sessions"`
@@ -40,7 +41,8 @@ func newState() *state {
 	return &state{
 		Templates: map[string]*template{}, Instances: map[string]*instance{}, Volumes: map[string]*volume{}, Snapshots: map[string]*snapshot{},
 		Images: map[string]*image{}, Roots: map[string]*rootTask{}, Groups: map[string]*group{}, Configurations: map[string]*configuration{},
-		Once: map[string]*tokenResult{}, Sessions: map[string]*session{},
+		Profiles: map[string]*profile{},
+		Once:     map[string]*tokenResult{}, Sessions: map[string]*session{},
 	}
 }
 

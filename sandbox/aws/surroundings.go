@@ -27,6 +27,9 @@ func (s surroundings) actions() []*action {
 		{name: "DescribeDhcpOptions", noun: "zone", reads: true, handle: s.dhcp},
 		{name: "DescribeNetworkInterfaces", noun: "zone", reads: true, handle: s.interfaces},
 		{name: "DescribeInstanceTypes", noun: "zone", reads: true, handle: s.types},
+		{name: "DescribeInstanceTypeOfferings", noun: "zone", reads: true, handle: s.offerings},
+		{name: "DescribeSpotPriceHistory", noun: "zone", reads: true, handle: s.prices},
+		{name: "DescribeSecurityGroups", noun: "zone", reads: true, handle: s.groups},
 	}
 }
 
@@ -59,14 +62,89 @@ func (s surroundings) subnets(c *call, _ *state) (query.Element, error) {
 		"availability-zone": func(n Subnet) []string { return []string{n.Zone} },
 		"state":             func(Subnet) []string { return []string{"available"} },
 		"vpc-id":            func(Subnet) []string { return []string{VPC} },
+	}, func(n Subnet) map[string]string { return n.Tags })
+	if p != nil {
+		return query.Element{}, p
+	}
+	return listed(s.backend, c, "subnetSet", all, 5, 1000, func(n Subnet) query.Element {
+		return query.Of("", query.Text("subnetId", n.ID), query.Text("state", "available"), query.Text("vpcId", VPC), query.Text("cidrBlock", "10.0.0.0/9"),
+			query.Text("availabilityZone", n.Zone), query.Text("ownerId", s.config.Account), query.Int("availableIpAddressCount", 4091),
+			query.Text("availabilityZoneId", zoneID(n.Zone)), tagSet(n.Tags))
+	})
+}
+
+// zoneID is the ID of a zone, which is the same in all accounts.
+func zoneID(zone string) string { return "az-" + zone }
+
+// securityGroup is the only security group.
+const securityGroup = "sg-00000000000000001"
+
+func (s surroundings) groups(c *call, _ *state) (query.Element, error) {
+	wanted := c.in.Texts("GroupId")
+	if len(wanted) > 1 || len(wanted) == 1 && wanted[0] != securityGroup {
+		return query.Element{}, bad("InvalidGroup.NotFound", "The security group '%s' does not exist", strings.Join(wanted, ", "))
+	}
+	tags := s.config.Subnets[0].Tags
+	all, p := filtered(c, []string{securityGroup}, map[string]func(string) []string{
+		"group-id": func(id string) []string { return []string{id} }, "group-name": func(string) []string { return []string{"nodes"} },
+		"vpc-id": func(string) []string { return []string{VPC} },
+	}, func(string) map[string]string { return tags })
+	if p != nil {
+		return query.Element{}, p
+	}
+	return listed(s.backend, c, "securityGroupInfo", all, 5, 1000, func(id string) query.Element {
+		return query.Of("", query.Text("groupId", id), query.Text("groupName", "nodes"), query.Text("vpcId", VPC),
+			query.Text("ownerId", s.config.Account), tagSet(tags))
+	})
+}
+
+// catalogue are the instance types of a list without names. Any other type with the form of one exists too.
+var catalogue = []string{"m5.large", "m6g.large", "m6i.large", "m7i.large"}
+
+// offerings lists where the types of the catalogue are: everywhere.
+func (s surroundings) offerings(c *call, _ *state) (query.Element, error) {
+	type offering struct{ kind, place string }
+	by, places := c.in.Get("LocationType"), []string{s.config.Region}
+	if by == "availability-zone" {
+		places = nil
+		for _, n := range s.config.Subnets {
+			places = append(places, n.Zone)
+		}
+	}
+	var all []offering
+	for _, kind := range catalogue {
+		for _, place := range places {
+			all = append(all, offering{kind, place})
+		}
+	}
+	all, p := filtered(c, all, map[string]func(offering) []string{
+		"instance-type": func(o offering) []string { return []string{o.kind} }, "location": func(o offering) []string { return []string{o.place} },
 	}, nil)
 	if p != nil {
 		return query.Element{}, p
 	}
-	return query.Of("", query.List("subnetSet", "item", all, func(n Subnet) query.Element {
-		return query.Of("", query.Text("subnetId", n.ID), query.Text("state", "available"), query.Text("vpcId", VPC), query.Text("cidrBlock", "10.0.0.0/9"),
-			query.Text("availabilityZone", n.Zone), query.Text("ownerId", s.config.Account), query.Int("availableIpAddressCount", 4091), tagSet(nil))
-	})), nil
+	return listed(s.backend, c, "instanceTypeOfferingSet", all, 5, 1000, func(o offering) query.Element {
+		return query.Of("", query.Text("instanceType", o.kind), query.Text("location", o.place), query.Text("locationType", by))
+	})
+}
+
+// prices are the prices of spot instances: one for each type and zone, which never changes.
+func (s surroundings) prices(c *call, _ *state) (query.Element, error) {
+	type price struct{ kind, zone string }
+	var all []price
+	for _, kind := range catalogue {
+		for _, n := range s.config.Subnets {
+			all = append(all, price{kind, n.Zone})
+		}
+	}
+	products, since := c.in.Texts("ProductDescription"), c.in.Get("StartTime")
+	if len(products) == 0 || since == "" {
+		return query.Element{}, bad("InvalidParameterValue", "The simulation has prices of products since a time only")
+	}
+	return listed(s.backend, c, "spotPriceHistorySet", all, 1, 10000, func(o price) query.Element {
+		return query.Of("", query.Text("instanceType", o.kind), query.Text("availabilityZone", o.zone), query.Text("productDescription", products[0]),
+			query.Text("spotPrice", "0.03"), query.Text("timestamp", since))
+	})
 }
 
 func (s surroundings) vpcs(c *call, _ *state) (query.Element, error) {
@@ -147,14 +225,22 @@ var xenFamilies = []string{"c1", "c3", "c4", "d2", "f1", "g2", "g3", "g3s", "h1"
 func (s surroundings) types(c *call, _ *state) (query.Element, error) {
 	names := c.in.Texts("InstanceType")
 	if len(names) == 0 {
-		names = []string{"m6g.large", "m6i.large"}
+		names = catalogue
 	}
 	for _, name := range names {
 		if family, size, found := strings.Cut(name, "."); !found || family == "" || size == "" {
 			return query.Element{}, bad("InvalidInstanceType", "The following supplied instance types do not exist: [%s]", name)
 		}
 	}
-	return query.Of("", query.List("instanceTypeSet", "item", names, func(name string) query.Element {
+	one := func(value string) func(string) []string { return func(string) []string { return []string{value} } }
+	names, p := filtered(c, names, map[string]func(string) []string{
+		"processor-info.supported-architecture": func(name string) []string { return []string{architecture(name)} },
+		"supported-virtualization-type":         one("hvm"), "instance-type": func(name string) []string { return []string{name} },
+	}, nil)
+	if p != nil {
+		return query.Element{}, p
+	}
+	return listed(s.backend, c, "instanceTypeSet", names, 5, 100, func(name string) query.Element {
 		family, size, _ := strings.Cut(name, ".")
 		hypervisor := "nitro"
 		switch {
@@ -165,11 +251,23 @@ func (s surroundings) types(c *call, _ *state) (query.Element, error) {
 		}
 		return query.Of("", query.Text("instanceType", name), query.Bool("currentGeneration", true), query.Text("hypervisor", hypervisor),
 			query.Bool("bareMetal", hypervisor == ""),
-			query.Of("processorInfo", query.Texts("supportedArchitectures", "item", []string{architecture(name)})),
+			query.Of("processorInfo", query.Texts("supportedArchitectures", "item", []string{architecture(name)}), query.Text("manufacturer", "Intel"),
+				query.Text("sustainedClockSpeedInGhz", "3.1")),
+			query.Texts("supportedUsageClasses", "item", []string{"on-demand", "spot"}), query.Texts("supportedVirtualizationTypes", "item", []string{"hvm"}),
+			query.Of("networkInfo", query.Int("maximumNetworkInterfaces", 3), query.Int("ipv4AddressesPerInterface", 10),
+				query.Int("ipv6AddressesPerInterface", 10),
+				query.Bool("ipv6Supported", true), query.Text("enaSupport", "required"), query.Int("defaultNetworkCardIndex", 0), query.Int("maximumNetworkCards", 1),
+				query.Bool("encryptionInTransitSupported", true), query.Bool("efaSupported", false), query.Text("networkPerformance", "Up to 12.5 Gigabit"),
+				query.List("networkCards", "item", []string{"0"}, func(string) query.Element {
+					return query.Of("", query.Element{Name: "networkCardIndex", Text: "0"}, query.Int("maximumNetworkInterfaces", 3),
+						query.Text("networkPerformance", "Up to 12.5 Gigabit"))
+				})),
+			query.Of("ebsInfo", query.Text("ebsOptimizedSupport", "default"), query.Text("encryptionSupport", "supported"), query.Text("nvmeSupport", "required"),
+				query.Of("ebsOptimizedInfo", query.Int("maximumBandwidthInMbps", 10000), query.Int("baselineBandwidthInMbps", 650))),
 			query.Texts("supportedBootModes", "item", []string{"legacy-bios", "uefi"}), query.Texts("supportedRootDeviceTypes", "item", []string{"ebs"}),
 			query.Of("vCpuInfo", query.Int("defaultVCpus", 2)), query.Of("memoryInfo", query.Int("sizeInMiB", 8192)),
 			query.Bool("instanceStorageSupported", false))
-	})), nil
+	})
 }
 
 // additions are parts of groups that the simulator does not have: each list is empty.

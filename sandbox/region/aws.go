@@ -108,7 +108,7 @@ func NewAWS(c Config, o AWSOptions) (*AWS, error) {
 func subnets(region string) []aws.Subnet {
 	var out []aws.Subnet
 	for _, zone := range []string{"a", "b", "c"} {
-		out = append(out, aws.Subnet{ID: "subnet-0000000000000000" + zone, Zone: region + zone})
+		out = append(out, aws.Subnet{ID: "subnet-0000000000000000" + zone, Zone: region + zone, Tags: map[string]string{"karpenter.sh/discovery": "sandbox"}})
 	}
 	return out
 }

@@ -9,9 +9,11 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
+	"k8s.io/client-go/rest"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cloud/capi"
+	"github.com/kamino-dev/kamino/internal/cloud/karpenter"
 	"github.com/kamino-dev/kamino/internal/cloud/registry"
 	"github.com/kamino-dev/kamino/internal/cluster"
 )
@@ -47,7 +49,7 @@ type Options struct {
 func Known() []cloud.Description {
 	var all []cloud.Description
 	for _, d := range registry.All() {
-		all = append(all, capi.WithReasons(d))
+		all = append(all, karpenter.WithReasons(capi.WithReasons(d)))
 	}
 	return all
 }
@@ -102,8 +104,17 @@ func (o *Options) Chosen(ctx context.Context, connect func() (*cluster.Connectio
 		return providerIDs(seen), err
 	}
 	about, err := registry.All().Choose(o.Name, ask)
-	if err != nil || o.Management == "" {
+	if err != nil {
 		return about, err
+	}
+	if o.Management == "" {
+		return karpenter.Describe(about, func() (*rest.Config, error) {
+			c, err := connect()
+			if err != nil {
+				return nil, err
+			}
+			return c.Config, nil
+		}), nil
 	}
 	if _, err := ask(); err != nil {
 		return about, fmt.Errorf("find the Cluster API Cluster of the nodes: %w", err)

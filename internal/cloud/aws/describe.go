@@ -36,19 +36,17 @@ func Describe() cloud.Description {
 			if err != nil {
 				return cloud.Provider{}, "", err
 			}
-			return cloud.New(cloud.DisksOf(disks), cloud.RecipesOf(recipes)), source, nil
+			return cloud.New(disks, recipes), source, nil
 		},
 		NewDisks: func(ctx context.Context, c cloud.Config) (cloud.ImageProvider, string, error) {
 			disks, _, source, err := load(ctx, c)
-			if err != nil {
-				return cloud.ImageProvider{}, "", err
-			}
-			return cloud.DisksOf(disks), source, nil
+			return disks, source, err
 		},
-		Reasons: refusalReasons,
-		Grant:   Policy,
-		Uses:    uses,
-		Classes: []string{classRead, classWrite},
+		NewHalves: load,
+		Reasons:   refusalReasons,
+		Grant:     Policy,
+		Uses:      uses,
+		Classes:   []string{classRead, classWrite},
 		Remedies: cloud.Remedies{
 			Credential:  "use a role for the service account (IRSA or Pod Identity), an instance profile, or AWS_… variables: see " + docs + "#credentials",
 			Permissions: "give the credential the IAM policy of `kamino manifests --iam --cloud aws`: see " + docs + "#permissions",
@@ -64,10 +62,10 @@ func Describe() cloud.Description {
 }
 
 // load makes both halves from a configuration.
-func load(ctx context.Context, c cloud.Config) (*ImageProvider, *PoolProvider, string, error) {
+func load(ctx context.Context, c cloud.Config) (cloud.ImageProvider, cloud.PoolProvider, string, error) {
 	config, err := Load(ctx, c.File)
 	if err != nil {
-		return nil, nil, "", err
+		return cloud.ImageProvider{}, cloud.PoolProvider{}, "", err
 	}
 	config.OnRequest = c.OnRequest
 	source := "the AWS SDK's default chain"
@@ -75,7 +73,7 @@ func load(ctx context.Context, c cloud.Config) (*ImageProvider, *PoolProvider, s
 		source = c.File + " and " + source
 	}
 	disks, recipes := New(config)
-	return disks, recipes, source, nil
+	return cloud.DisksOf(disks), cloud.RecipesOf(recipes), source, nil
 }
 
 // countRequests reports each request after the answer.

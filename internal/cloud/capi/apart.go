@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/apiserver"
 )
 
 // A separate Machine is built from the pool's templates, without the labels of the pool's selector, so that the pool stays
@@ -283,7 +284,7 @@ func (a apart) partsOf(ctx context.Context, v poolView, spec apartSpec) ([]objec
 	spec.Type, spec.Recipe = machine.text(v.of.instanceType), v.pool.configuration()
 	record, err := json.Marshal(spec.apartRecord)
 	if err != nil {
-		return nil, fail(a.op, v.ref.String(), err)
+		return nil, apiserver.Fail(a.op, v.ref.String(), err)
 	}
 	mark := map[string]string{a.mark(): string(record)}
 	infrastructure.SetAnnotations(merged(infrastructure.GetAnnotations(), mark))
@@ -382,7 +383,7 @@ func (r *clusterAccess) labelsOutsidePool(pool object) map[string]string {
 
 // end deletes the Machine. After Cluster API has removed its finalizers, only the record is left, and end removes it.
 func (a apart) end(ctx context.Context) (state cloud.State, err error) {
-	err = retryOnConflict(func() error {
+	err = apiserver.RetryOnConflict(func() error {
 		state, err = a.tryEnd(cloud.WithoutReadCache(ctx))
 		return err
 	})

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/apiserver"
 )
 
 // Only CAPZ's feature gates show whether CAPZ replaces instances of an old model. No object of CAPZ shows the gates, but
@@ -37,7 +38,7 @@ func (r *clusterAccess) readFeatureGate(ctx context.Context) (featureGateState, 
 	}
 	found, err := r.account.AppsV1().Deployments(gateNamespace).Get(ctx, gateDeployment, metav1.GetOptions{})
 	var seen featureGateState
-	switch err := fail("read", "Deployment "+gateNamespace+"/"+gateDeployment, err); {
+	switch err := apiserver.Fail("read", "Deployment "+gateNamespace+"/"+gateDeployment, err); {
 	case cloud.Is(err, cloud.Denied):
 		seen = featureGateState{why: fmt.Sprintf("the account in the management cluster may not read CAPZ's Deployment %s/%s",
 			gateNamespace, gateDeployment), remedy: giveRights}

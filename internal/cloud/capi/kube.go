@@ -3,11 +3,9 @@ package capi
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -22,6 +20,7 @@ import (
 	"k8s.io/client-go/restmapper"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/apiserver"
 )
 
 // coreVersions are the supported versions of Cluster API's core, the preferred version first.
@@ -77,7 +76,7 @@ func (m *management) resource(op string, kind schema.GroupKind) (*meta.RESTMappi
 		return nil, &cloud.Error{Kind: cloud.Unsupported, Op: op, Resource: kind.String(), Err: err,
 			Message: "the management cluster does not serve the kind: check that --management-kubeconfig names the cluster with the objects of Cluster API"}
 	}
-	return mapping, fail(op, kind.String(), err)
+	return mapping, apiserver.Fail(op, kind.String(), err)
 }
 
 func (m *management) in(op string, kind schema.GroupKind) (dynamic.ResourceInterface, error) {
@@ -112,7 +111,7 @@ func (m *management) getIn(ctx context.Context, namespace string, kind schema.Gr
 	}
 	found, err := m.objects.Resource(mapping.Resource).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
-		return object{}, fail(op, what, err)
+		return object{}, apiserver.Fail(op, what, err)
 	}
 	cache.Put(key, found.DeepCopy())
 	return object{found}, nil
@@ -133,7 +132,7 @@ func (m *management) list(ctx context.Context, kind schema.GroupKind, selector s
 	for options := (metav1.ListOptions{LabelSelector: selector, Limit: pageSize}); ; {
 		page, err := client.List(ctx, options)
 		if err != nil {
-			return nil, fail(op, kind.Kind+"s of namespace "+m.namespace, err)
+			return nil, apiserver.Fail(op, kind.Kind+"s of namespace "+m.namespace, err)
 		}
 		for i := range page.Items {
 			all = append(all, object{&page.Items[i]})
@@ -165,12 +164,12 @@ func (m *management) patch(ctx context.Context, op string, o object, change map[
 	}
 	body, err := json.Marshal(whole)
 	if err != nil {
-		return object{}, fail(op, o.String(), err)
+		return object{}, apiserver.Fail(op, o.String(), err)
 	}
 	now, err := client.Patch(ctx, o.GetName(), types.MergePatchType, body, metav1.PatchOptions{FieldManager: "kamino"})
 	cloud.ReadCacheOf(ctx).Invalidate()
 	if err != nil {
-		return object{}, fail(op, o.String(), err)
+		return object{}, apiserver.Fail(op, o.String(), err)
 	}
 	return object{now}, nil
 }
@@ -189,7 +188,7 @@ func (m *management) create(ctx context.Context, op string, o object) (object, e
 	made, err := client.Create(ctx, o.Unstructured, metav1.CreateOptions{FieldManager: "kamino"})
 	cloud.ReadCacheOf(ctx).Invalidate()
 	if err != nil {
-		return object{}, fail(op, o.String(), err)
+		return object{}, apiserver.Fail(op, o.String(), err)
 	}
 	return object{made}, nil
 }
@@ -206,47 +205,5 @@ func (m *management) remove(ctx context.Context, op string, o object) error {
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
-	return fail(op, o.String(), err)
-}
-
-// maxWrites is how often a write is repeated with a new read after a conflict. Controllers write status often, which does not
-// change Kamino's decision.
-const maxWrites = 10
-
-// retryOnConflict repeats a read with the following write after a conflict.
-func retryOnConflict(do func() error) error {
-	for try := 1; ; try++ {
-		err := do()
-		var ours *cloud.Error
-		if try == maxWrites || !errors.As(err, &ours) || !apierrors.IsConflict(ours.Err) {
-			return err
-		}
-	}
-}
-
-// fail converts an error of the API server to cloud.Error; nil stays nil.
-func fail(op, resource string, err error) error {
-	var ours *cloud.Error
-	if err == nil || errors.As(err, &ours) {
-		return err
-	}
-	out := &cloud.Error{Kind: cloud.Unavailable, Op: op, Resource: resource, Message: err.Error(), Err: err, Code: string(apierrors.ReasonForError(err))}
-	switch {
-	case apierrors.IsNotFound(err):
-		out.Kind = cloud.NotFound
-	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
-		out.Kind = cloud.Conflict
-	case apierrors.IsUnauthorized(err):
-		out.Kind = cloud.Unauthenticated
-	case apierrors.IsForbidden(err):
-		out.Kind = cloud.Denied
-	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
-		out.Kind = cloud.Invalid
-	case apierrors.IsTooManyRequests(err):
-		out.Kind = cloud.Throttled
-	}
-	if seconds, reported := apierrors.SuggestsClientDelay(err); reported {
-		out.RetryAfter = time.Duration(seconds) * time.Second
-	}
-	return out
+	return apiserver.Fail(op, o.String(), err)
 }

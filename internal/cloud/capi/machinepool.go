@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/apiserver"
 )
 
 // A MachinePool has no template: the infrastructure object is both recipe and factory, and is written in place. The
@@ -178,7 +179,7 @@ func (r *clusterAccess) writeImage(ctx context.Context, v poolView, to cloud.Rec
 	}
 	change := map[string]any{}
 	if err := unstructured.SetNestedField(change, overlay(v.machine(), wanted), v.path...); err != nil {
-		return fail(opRecipe, v.template.String(), err)
+		return apiserver.Fail(opRecipe, v.template.String(), err)
 	}
 	_, err = r.kube.patch(ctx, opRecipe, v.template, change)
 	return err

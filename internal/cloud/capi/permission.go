@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/apiserver"
 	"github.com/kamino-dev/kamino/internal/wording/page"
 )
 
@@ -123,7 +124,7 @@ func (r *clusterAccess) permissions(ctx context.Context, v poolView) ([]cloud.Pe
 	reported, err := r.account.AuthorizationV1().SelfSubjectRulesReviews().Create(ctx,
 		&authorizationv1.SelfSubjectRulesReview{Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: r.cluster.Namespace}}, metav1.CreateOptions{})
 	if err != nil {
-		return nil, fail(op, where, err)
+		return nil, apiserver.Fail(op, where, err)
 	}
 	var kinds []string
 	if v.known {
@@ -150,7 +151,7 @@ func (r *clusterAccess) permissions(ctx context.Context, v poolView) ([]cloud.Pe
 			}
 			if !p.Allowed && (reported.Status.Incomplete || in != r.cluster.Namespace) {
 				if p.Allowed, err = r.accessReview(ctx, in, need, verb); err != nil {
-					return nil, fail(op, p.Scope, err)
+					return nil, apiserver.Fail(op, p.Scope, err)
 				}
 			}
 			all = append(all, p)

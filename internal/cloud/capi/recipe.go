@@ -12,6 +12,7 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/apiserver"
 )
 
 // opRecipe is the operation of SetRecipe in errors.
@@ -53,7 +54,7 @@ func (r *PoolProvider) RecipeChange(ctx context.Context, to cloud.Target, _ bool
 	change.Backup, err = json.MarshalIndent(backup{
 		Pool: v.ref.pool(), Kind: v.named.Kind, Template: v.named.name, Image: v.image, Overrides: v.topology.overrides(), Written: v.savedImageField(),
 	}, "", "  ")
-	return change, fail("save the recipe of", v.ref.String(), err)
+	return change, apiserver.Fail("save the recipe of", v.ref.String(), err)
 }
 
 // RestoreChange implements cloud.PoolProvider and restores the image of the template. Promotions change nothing else.
@@ -110,7 +111,7 @@ func (r *clusterAccess) otherKubernetes(ctx context.Context, v poolView, version
 // SetRecipe implements cloud.PoolProvider: a copy of the template with the image, and the pool's reference to the copy in
 // a single conditional write. Templates are immutable, so the source of the copy does not change.
 func (r *PoolProvider) SetRecipe(ctx context.Context, change cloud.RecipeChange) error {
-	return retryOnConflict(func() error { return r.setRecipe(cloud.WithoutReadCache(ctx), change) })
+	return apiserver.RetryOnConflict(func() error { return r.setRecipe(cloud.WithoutReadCache(ctx), change) })
 }
 
 func (r *PoolProvider) setRecipe(ctx context.Context, change cloud.RecipeChange) error {
@@ -206,7 +207,7 @@ func copyFor(v poolView, version, native string) (object, error) {
 	}
 	said, err := json.Marshal(made.Object)
 	if err != nil {
-		return object{}, fail("copy", v.template.String(), err)
+		return object{}, apiserver.Fail("copy", v.template.String(), err)
 	}
 	made.SetAPIVersion(v.template.GetAPIVersion())
 	made.SetKind(v.template.GetKind())

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/apiserver"
 	"github.com/kamino-dev/kamino/internal/process"
 )
 
@@ -303,7 +304,7 @@ func (r *clusterAccess) waitForImage(ctx context.Context, change cloud.RecipeCha
 
 // pause returns after a time, or with the context.
 func pause(ctx context.Context, op string, of fmt.Stringer, long time.Duration) error {
-	return fail(op, of.String(), process.Wait(ctx, long))
+	return apiserver.Fail(op, of.String(), process.Wait(ctx, long))
 }
 
 // otherTemplate waits until a pool names another template, or until the deadline.

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/apiserver"
 )
 
 // override is the value of a variable for a single MachineDeployment in a Cluster's topology; Value is nil without an
@@ -120,7 +121,7 @@ func overridesFor(of infrastructure, machine spec, holders []imageVariable, valu
 func withOverrides(cluster object, entry string, overrides []override) ([]any, error) {
 	entries, _, err := unstructured.NestedSlice(cluster.Object, pathEntries...) // a copy
 	if err != nil {
-		return nil, fail(opRecipe, cluster.String(), err)
+		return nil, apiserver.Fail(opRecipe, cluster.String(), err)
 	}
 	for _, e := range entries {
 		of, _ := e.(map[string]any)
@@ -132,7 +133,7 @@ func withOverrides(cluster object, entry string, overrides []override) ([]any, e
 			have = withOverride(have, o)
 		}
 		if len(have) > 0 {
-			return entries, fail(opRecipe, cluster.String(), unstructured.SetNestedSlice(of, have, pathOverrides...))
+			return entries, apiserver.Fail(opRecipe, cluster.String(), unstructured.SetNestedSlice(of, have, pathOverrides...))
 		}
 		// Cluster API refuses empty lists and objects.
 		unstructured.RemoveNestedField(of, pathOverrides...)

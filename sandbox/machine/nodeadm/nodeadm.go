@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -42,7 +43,15 @@ type nodeConfig struct {
 	Kind       string `json:"kind"`
 	Spec       struct {
 		Cluster Cluster `json:"cluster"`
+		// Kubelet has settings beside nodeadm's own.
+		Kubelet kubeletSettings `json:"kubelet,omitzero"`
 	} `json:"spec"`
+}
+
+// kubeletSettings are fields of the kubelet's configuration, and flags behind nodeadm's.
+type kubeletSettings struct {
+	Config map[string]any `json:"config,omitempty"`
+	Flags  []string       `json:"flags,omitempty"`
 }
 
 const boundary = "//"
@@ -62,6 +71,12 @@ func (c Cluster) UserData() (string, error) {
 
 // clusterIn finds the cluster's data in a user data.
 func clusterIn(userData string) (Cluster, error) {
+	config, err := configIn(userData)
+	return config.Spec.Cluster, err
+}
+
+// configIn finds the NodeConfig in a user data.
+func configIn(userData string) (nodeConfig, error) {
 	for part := range strings.SplitSeq(userData, "--"+boundary) {
 		_, text, found := strings.Cut(part, "Content-Type: application/node.eks.aws\n")
 		if !found {
@@ -69,14 +84,14 @@ func clusterIn(userData string) (Cluster, error) {
 		}
 		var config nodeConfig
 		if err := yaml.Unmarshal([]byte(text), &config); err != nil {
-			return Cluster{}, fmt.Errorf("the NodeConfig of the user data is no YAML: %w", err)
+			return nodeConfig{}, fmt.Errorf("the NodeConfig of the user data is no YAML: %w", err)
 		}
 		if c := config.Spec.Cluster; c.Name == "" || c.Endpoint == "" || len(c.Authority) == 0 {
-			return Cluster{}, errors.New("the NodeConfig of the user data lacks the cluster's name, apiServerEndpoint or certificateAuthority")
+			return nodeConfig{}, errors.New("the NodeConfig of the user data lacks the cluster's name, apiServerEndpoint or certificateAuthority")
 		}
-		return config.Spec.Cluster, nil
+		return config, nil
 	}
-	return Cluster{}, errors.New("the user data has no NodeConfig")
+	return nodeConfig{}, errors.New("the user data has no NodeConfig")
 }
 
 // Present reports whether a disk has nodeadm.
@@ -98,15 +113,16 @@ func Init(ctx context.Context, root string, metadata http.Handler, sts string) (
 	if err != nil {
 		return nil, fmt.Errorf("nodeadm: user data: %w", err)
 	}
-	cluster, err := clusterIn(string(text))
+	given, err := configIn(string(text))
 	if err != nil {
 		return nil, fmt.Errorf("nodeadm: %w", err)
 	}
+	cluster := given.Spec.Cluster
 	m, err := readMetadata(ctx, client)
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(network(root, m), writeFiles(root, cluster, m)); err != nil {
+	if err := errors.Join(network(root, m), writeFiles(root, cluster, given.Spec.Kubelet, m)); err != nil {
 		return nil, fmt.Errorf("nodeadm: %w", err)
 	}
 	credentials := sdk.NewCredentialsCache(ec2rolecreds.New(func(o *ec2rolecreds.Options) { o.Client = client }))
@@ -149,12 +165,14 @@ func network(root string, m instance) error {
 }
 
 // writeFiles replaces the files of this boot.
-func writeFiles(root string, c Cluster, m instance) error {
+func writeFiles(root string, c Cluster, given kubeletSettings, m instance) error {
 	provider := "aws:///" + m.zone + "/" + m.id
-	config, err := json.MarshalIndent(map[string]any{
+	settings := map[string]any{
 		"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration", "providerID": provider, "serverTLSBootstrap": true, "clusterDNS": []string{"10.0.0.10"},
 		"authentication": map[string]any{"x509": map[string]any{"clientCAFile": "/etc/kubernetes/pki/ca.crt"}},
-	}, "", "  ")
+	}
+	maps.Copy(settings, given.Config)
+	config, err := json.MarshalIndent(settings, "", "  ")
 	if err != nil {
 		return err
 	}
@@ -172,7 +190,7 @@ func writeFiles(root string, c Cluster, m instance) error {
 	var errs []error
 	for path, text := range map[string]string{
 		"etc/eks/kubelet/environment": "NODEADM_KUBELET_ARGS=--config=/etc/kubernetes/kubelet/config.json --kubeconfig=/var/lib/kubelet/kubeconfig --node-ip=" + m.address +
-			" " + override + m.name + " --cloud-provider=external\n",
+			" " + override + m.name + strings.Join(append([]string{" --cloud-provider=external"}, given.Flags...), " ") + "\n",
 		"etc/kubernetes/kubelet/config.json":                 string(config) + "\n",
 		"etc/kubernetes/pki/ca.crt":                          string(c.Authority),
 		"var/lib/kubelet/kubeconfig":                         string(kubeconfig),

@@ -65,7 +65,7 @@ func TestNodeName(t *testing.T) {
 	if got := NodeName(root); got != "" {
 		t.Errorf("without flags: %q", got)
 	}
-	if err := writeFiles(root, Cluster{Name: "sandbox"}, instance{id: "i-1", name: "ip-10-0-0-1.eu-central-1.compute.internal", zone: "eu-central-1a"}); err != nil {
+	if err := writeFiles(root, Cluster{Name: "sandbox"}, kubeletSettings{}, instance{id: "i-1", name: "ip-10-0-0-1.eu-central-1.compute.internal", zone: "eu-central-1a"}); err != nil {
 		t.Fatal(err)
 	}
 	if got := NodeName(root); got != "ip-10-0-0-1.eu-central-1.compute.internal" {
