@@ -74,7 +74,7 @@ func (s *session) plan(ctx context.Context, pool string, from policySource, form
 	items := attention.List(facts)
 	for _, plan := range plans.Pools {
 		p := s.poolPlan(ctx, seen, plan, estimate.Of(plans.Prototypes, plan.Settings.CopiesDonor()), pool != "" || format.Machine())
-		p.Attention = slices.DeleteFunc(slices.Clone(items), func(i attention.Item) bool { return i.Pool != plan.Pool.Name })
+		p.Attention = attention.OfPools(items, plan.Pool.Name)
 		p.Captures = p.Captures && !slices.ContainsFunc(p.Attention, func(i attention.Item) bool { return i.Kind == attention.CaptureRefused })
 		shown = append(shown, p)
 	}

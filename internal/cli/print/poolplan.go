@@ -82,6 +82,13 @@ func PoolPlans(w io.Writer, format output.Format, plans []PoolPlan, full bool, n
 		}
 		return nil
 	}
+	for _, p := range plans[:min(1, len(plans))] { // the decisions show the items about pools
+		for _, line := range NeedsYou(attention.OfPools(p.Attention), format, now) {
+			if _, err := fmt.Fprintln(w, line); err != nil {
+				return err
+			}
+		}
+	}
 	rows := make([][]string, 0, len(plans))
 	for _, p := range plans {
 		s := p.Status

@@ -170,7 +170,7 @@ func Status(w io.Writer, format output.Format, report Report, now time.Time) err
 		shown = append(shown, versionTable(detailed, format, now))
 	}
 	if len(report.Captures) > 0 {
-		shown = append(shown, prototypeTable(report.Captures, format, now))
+		shown = append(shown, prototypeTable(report.Captures, report.Attention, format, now))
 	}
 	if err := tables(w, layoutOf(format, "POOL"), shown...); err != nil {
 		return err
