@@ -74,6 +74,9 @@ func (f *Factory) examine(ctx context.Context, c *cluster.Connection, o *Options
 		d.Cloud, d.Leftovers, d.Case = provider, engine.Leftovers, engine.Case
 	}
 	report, err := d.Examine(ctx)
+	if errors.Is(context.Cause(ctx), errInterrupted) { // what was not read is no finding
+		return errInterrupted
+	}
 	if err != nil {
 		return err
 	}

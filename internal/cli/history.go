@@ -51,7 +51,11 @@ appears once. The API server deletes events after an hour by default. Steps, con
 			if err != nil {
 				return err
 			}
-			return print.History(s.Out, format, h, s.Now())
+			items, err := s.itemsOf(ctx, h, format)
+			if err != nil {
+				return err
+			}
+			return print.History(s.Out, format, h, items, s.Now())
 		}),
 	}
 	output.Bind(cmd, &format, output.Table, output.Wide, output.JSON, output.YAML)

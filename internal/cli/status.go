@@ -16,6 +16,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/cluster"
+	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/process"
 	"github.com/kamino-dev/kamino/internal/runner"
 	"github.com/kamino-dev/kamino/internal/wording"
@@ -182,6 +183,20 @@ func (s *session) report(ctx context.Context, only string) (*print.Report, error
 		}
 	}
 	return report, nil
+}
+
+// itemsOf is what needs a person about the pool of a history, for a reader of text.
+func (s *session) itemsOf(ctx context.Context, h history.History, format output.Format) ([]attention.Item, error) {
+	if format.Machine() {
+		return nil, nil
+	}
+	all, err := s.cluster.Prototypes(ctx)
+	if err != nil && !errors.Is(err, cluster.ErrNotInstalled) {
+		return nil, err
+	}
+	facts := s.attentionFacts(ctx, all)
+	facts.Pools = []attention.Pool{attention.PoolOf(h)}
+	return attention.OfPools(attention.List(facts), h.Pool), nil
 }
 
 // attentionFacts reads what the list needs beside pools and nodes. What the user may not read is a note, and stays unknown.
