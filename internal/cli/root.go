@@ -37,7 +37,7 @@ Exit codes:
   130  interrupted, or --timeout is over.`
 
 const rootExample = `  # Install the definitions and permissions
-  kamino manifests | kubectl apply -f -
+  kamino manifests | kubectl apply --server-side -f -
 
   # Capture a node; new nodes of the pool use its image
   kamino capture worker-3
