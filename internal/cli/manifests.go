@@ -17,9 +17,8 @@ func newManifestsCommand(f *Factory, o *Options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "manifests",
 		Short: "Print the manifests that Kamino needs in the cluster as YAML",
-		Long: `Print Kamino's CustomResourceDefinitions, namespaces, service accounts and permissions. "kamino capture" needs no other
-manifests. With --controller, the command also prints the controller's Deployment. --iam prints the cloud
-permissions instead, and --crds prints only the definitions.`,
+		Long: `Print Kamino's CustomResourceDefinitions, namespaces, service accounts and permissions, which is all that "kamino capture" needs. --controller adds the
+controller's Deployment. --iam prints the cloud permissions instead, and --crds only the definitions.`,
 		Example: `  # For use from a laptop
   kamino manifests | kubectl apply --server-side -f -
 

@@ -32,15 +32,14 @@ func newStatusCommand(f *Factory, o *Options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status [POOL]",
 		Short: "Show pools, their image versions, and captures",
-		Long: `Show what needs you, most urgent first: what is wrong, since when, what happens next automatically, and the command
-that helps. Then show the pools of the cluster: the image and version for new nodes, all versions, running captures, and
-the last capture of each pool. With four pools or more, a healthy pool has one line. With a pool, the output also has the
-pending patches, if a policy with spec.pioneer checks the pool. Without a pool, the output also lists nodes that stay
-reserved after a lost capture, and leftovers of captures that no longer exist.
+		Long: `Show what needs you, most urgent first: what is wrong, since when, what happens next on its own, and the command that helps. Then come the pools of the
+cluster with the image and version for new nodes, all versions, running captures, and the last capture of each pool. From four pools on, a healthy
+pool has one line. Name a pool to see also its pending patches, if a policy with spec.pioneer checks it. Without a pool, the output includes nodes that
+stay reserved after a lost capture, and leftovers of captures that no longer exist.
 
 With --exit-code, the exit code is 7 if something critical or a warning needs you.
 
-The version in use is marked "current". The target of a rollback is marked "prior".`,
+The version in use is marked "current", and the target of a rollback "prior".`,
 		Example: `  kamino status
   kamino status pool1 -o wide
   kamino status --exit-code -o json | jq '.attention[].title'
