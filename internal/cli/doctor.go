@@ -23,9 +23,9 @@ func newDoctorCommand(f *Factory, o *Options) *cobra.Command {
 		Use:   "doctor [POOL]",
 		Short: "Check cluster, permissions and pools, and say how to fix problems",
 		Long: `Check the cluster and the pools, before or after the installation, and change nothing. The checks cover clocks, installed definitions, your permissions
-in the cluster, the controller, nodes that stay cordoned after a lost capture, leftovers of captures, and what else needs you, as in "kamino status".
-For each pool they cover the cloud credential and its permissions, whether Kamino can capture a node, the image versions, and the time of the last
-patch.
+in the cluster, and the controller. They find nodes that stay cordoned after a lost capture, leftovers of captures, and what else needs you, as in
+"kamino status". For each pool they cover the cloud credential and its permissions, whether Kamino can capture a node, the image versions, and the
+time of the last patch.
 
 Each finding is ok, warn or fail, and a problem has its remedy below. The exit code is 3 if a check fails, and 0 if none does.`,
 		Example: `  kamino doctor

@@ -29,9 +29,9 @@ func newPlanCommand(f *Factory, o *Options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plan [POOL]",
 		Short: "Show which node a policy would capture, why, and the changes to the pool",
-		Long: `Show what the policies would decide now, and change nothing. With a pool, the output lists each node as donor, candidate, or refused with the reason,
-the change to the recipe, the versions to delete, and the expected duration, which comes from past captures of this cluster. Without a pool, it has one
-line per pool.
+		Long: `Show what the policies would decide now, and change nothing. With a pool, the output lists each node as donor, candidate, or refused with the reason.
+It also has the change to the recipe, the versions to delete, and the duration to expect from past captures of this cluster. Without a pool, it has
+one line per pool.
 
 The policies come from the cluster; with --filename you can try a policy file before you apply it. A pool without a policy is evaluated with an empty
 policy.`,

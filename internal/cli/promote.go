@@ -14,10 +14,10 @@ import (
 	"github.com/kamino-dev/kamino/internal/recipe"
 )
 
-const promoteHelp = `Point the pool's recipe at a complete version that its capture did not promote. That happens if the capture waits for approval
-(settings.promotion.mode Manual), if the pool's upgrade policy would have replaced running nodes, if somebody changed the image in the recipe
-meanwhile, if the trial was inconclusive, or if the capture was cancelled while the cloud created the image. --dry-run shows the fields that the
-recipe would lose, and the result of the trial.
+const promoteHelp = `Point the pool's recipe at a complete version that its capture did not promote. Perhaps the capture waits for approval
+(settings.promotion.mode Manual), its trial was inconclusive, or it was cancelled while the cloud created the image. Or someone changed the image in
+the recipe meanwhile, or the pool's upgrade policy would have replaced running nodes. --dry-run shows the fields that the recipe would lose, and the
+result of the trial.
 
 The command changes the recipe as a capture does, and saves the removed fields first. Running nodes don't change, because the command refuses a pool
 whose upgrade policy would replace them. To return to an earlier version, use "kamino rollback", which also quarantines the current one.`

@@ -34,8 +34,8 @@ deletes the reservation. The output shows the state of the node.
 With --leftovers, the command deletes snapshots, pods and NodeOrders of captures that no longer exist, and returns no node. Run "kamino reservations"
 first to see them.
 
-A reservation is a Lease in Kamino's namespace, and the annotation on the Node is a copy. If no Lease confirms the annotation, nobody knows the earlier
-state of the node. --node-only then deletes the reservation and the annotations that block autoscalers, and uncordons the node. It leaves the instance
+A reservation is a Lease in Kamino's namespace, and the annotation on the Node is a copy. If no Lease confirms the annotation, the earlier state of the
+node is unknown. --node-only then deletes the reservation and the annotations that block autoscalers, and uncordons the node. It leaves the instance
 alone, unless --start starts an instance that is off.
 
 If the capture hasn't ended, use "kamino cancel" instead. If a node replacement holds the node, this command takes the node from it; to continue the

@@ -20,8 +20,8 @@ import (
 const rootHelp = `Kamino builds golden images for node pools from a node that already works.
 
 A new node is slow and unpatched, because it boots an old base image, runs bootstrap scripts, installs patches, reboots and pulls container images.
-Kamino does this work once: "kamino capture" copies the OS disk of a patched, healthy node (the donor) without its identity and secrets, and points
-the pool's recipe, for example its launch template, at the new image. New nodes use the image, and running nodes don't change.
+Kamino does this work once: "kamino capture" copies the OS disk of a patched, healthy node (the donor) without its identity and secrets. It then
+points the pool's recipe, for example its launch template, at the new image. New nodes use the image, and running nodes don't change.
 
 Exit codes:
   0    done.
