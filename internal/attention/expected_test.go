@@ -79,7 +79,7 @@ var expected = map[string]words{
 		Subject:  "controller",
 		Pool:     "",
 		Since:    "11:59 UTC",
-		Title:    "No Kamino process works: captures wait, and reserved nodes stay reserved.",
+		Title:    "No Kamino process works: nothing is captured or rolled back, and reserved nodes stay reserved.",
 		Cause:    "The controller kamino-1 stopped without a release of the Lease; 1 capture is waiting: pool1-2026.03.09; 1 node is out of service: node-1",
 		Next:     "nothing, until a controller or a command takes over",
 		NextAt:   "",

@@ -72,7 +72,7 @@ func (a about) titled(names ...string) string {
 
 // kinds are the words of the kinds: the only place with titles, which are also the summaries of the alerts.
 var kinds = map[Kind]about{
-	ControllerAbsent:      {Warning, "No Kamino process works: captures wait, and reserved nodes stay reserved."},
+	ControllerAbsent:      {Warning, "No Kamino process works: nothing is captured or rolled back, and reserved nodes stay reserved."},
 	NodeLeft:              {Warning, "Node %s is reserved, and no running capture releases it."},
 	Leftover:              {Warning, "An ended capture left %s."},
 	CaptureFailed:         {Warning, "A capture of pool %s failed: %s."},

@@ -2,6 +2,7 @@ package attention
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
@@ -55,6 +56,19 @@ func (l *list) process() {
 // isActive reports whether a process has something to do for a capture, now or soon.
 func isActive(p *v1alpha1.Prototype) bool {
 	return !p.Status.Terminal() && p.Status.Phase != v1alpha1.PhaseAwaitingPromotion
+}
+
+// Progress is what a capture does by its last pass. If the items say that no process works, that is long ago.
+func Progress(p *v1alpha1.Prototype, items []Item) string {
+	at := slices.IndexFunc(items, func(i Item) bool { return i.Kind == ControllerAbsent })
+	if at < 0 || !isActive(p) {
+		return p.Status.Progress
+	}
+	said := "no process works on the capture"
+	if p.Status.Progress != "" {
+		said += "; the last one said: " + p.Status.Progress
+	}
+	return said
 }
 
 // continues is the command that does the work of the controller for a capture.

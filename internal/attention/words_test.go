@@ -169,3 +169,26 @@ func TestOfPools(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// TestProgress: without a process, what a capture does is of the past. A version that waits for approval needs no process.
+func TestProgress(t *testing.T) {
+	for _, c := range []struct {
+		phase          v1alpha1.Phase
+		lease          attention.Lease
+		progress, want string
+	}{
+		{v1alpha1.PhaseRunningTrial, attention.Works, "watched until 12:15:00Z", "watched until 12:15:00Z"},
+		{v1alpha1.PhaseRunningTrial, attention.Dead, "watched until 12:15:00Z",
+			"no process works on the capture; the last one said: watched until 12:15:00Z"},
+		{v1alpha1.PhaseStarting, attention.Dead, "", "no process works on the capture"},
+		{v1alpha1.PhaseAwaitingPromotion, attention.Dead, "waits", "waits"},
+		{v1alpha1.PhaseSucceeded, attention.Dead, "", ""},
+	} {
+		p, other := attention.Capture(c.phase), attention.Capture(v1alpha1.PhasePublishing)
+		p.Status.Progress, other.Name = c.progress, "other"
+		items := attention.List(attention.Facts{Now: attention.Now, Lease: c.lease, Prototypes: []v1alpha1.Prototype{p, other}})
+		if got := attention.Progress(&p, items); got != c.want {
+			t.Errorf("%s: %q, want %q", c.phase, got, c.want)
+		}
+	}
+}

@@ -17,15 +17,14 @@ import (
 	"github.com/kamino-dev/kamino/internal/wording/page"
 )
 
-const autoHelp = `Run all policies of the cluster once, for a Job or a CronJob. Kamino decides about every pool, starts the captures,
-waits until all captures have ended, and prints a result for each pool. A policy limits parallel captures. Kamino
-captures a pool at most once in a run.
+const autoHelp = `Run all policies of the cluster once, for a Job or a CronJob. Kamino decides about every pool, starts the captures that the policies
+want, waits until they have ended, and prints a result for each pool. It captures a pool at most once in a run, and a policy limits parallel captures.
 
-If a controller holds the Lease, the controller does the work and this command follows. If not, this command takes
-the Lease and does the work. Interrupting the command loses nothing: the next run, or a controller, continues.
+If a controller holds the Lease, the controller does the work and this command follows; if not, this command takes the Lease and does the work. You
+lose nothing if you interrupt it, because the next run, or a controller, continues.
 
-"kamino --help" lists the exit codes. With --detailed-exitcode, 10 means nothing to do, and 0 means that a capture
-succeeded. If several codes apply, the first of 4, 5, 6 and 3 is used.`
+"kamino --help" lists the exit codes. With --detailed-exitcode, 10 means that there was nothing to do, and 0 that a capture succeeded. If several
+codes apply, the first of 4, 5, 6 and 3 is used.`
 
 const autoExample = `  kamino auto
   kamino auto --dry-run -o wide

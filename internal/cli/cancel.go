@@ -18,12 +18,11 @@ func newCancelCommand(f *Factory, o *Options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cancel PROTOTYPE",
 		Short: "Stop a capture, release its node, and delete the leftovers",
-		Long: `Delete a Prototype whose capture has not ended. The command follows until the node is in service and Kamino has
-deleted the snapshot, the incomplete image version and the lock. A complete version stays; the output shows how to
-promote or delete the version.
+		Long: `Stop a capture by deleting its Prototype. The command follows until the node is in service and Kamino has deleted the snapshot, the incomplete image
+version and the lock. A complete version stays, and the output shows how to promote or delete it.
 
-If a controller runs, "kubectl delete prototype" has the same effect. Without a controller, this command does the
-work. A Prototype that has ended is a record: the command does not change the record.`,
+If a controller runs, "kubectl delete prototype" has the same effect; without one, this command does the work. A Prototype that has ended is a record,
+which the command doesn't change.`,
 		Example: `  kamino cancel pool1-2026.03.09`,
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: completePrototypes(f, o),
 		RunE: inSession(f, o, func(ctx context.Context, s *session, args []string) error {

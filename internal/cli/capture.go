@@ -25,22 +25,20 @@ import (
 	"github.com/kamino-dev/kamino/internal/runner"
 )
 
-const captureHelp = `Capture the OS disk of a node as a golden image. New nodes of the pool use the image.
+const captureHelp = `Capture the OS disk of a node as a golden image, which new nodes of the pool then use.
 
-The command creates a Prototype, the record of the capture. The command follows the Prototype until the pool's
-recipe points at the new version, or the capture has failed. If a controller holds Kamino's Lease, the controller
-does the work. If not, this command takes the Lease and does the work with the same engine.
+The command creates a Prototype, the record of the capture, and follows it until the pool's recipe points at the new version or the capture has
+failed. If a controller holds Kamino's Lease, the controller does the work; if not, this command takes the Lease and does it with the same engine.
 
-By copy, the node stays in service: no cordon, no eviction. Kamino copies its disk while it runs, and cleans the copy on
-a workshop, an instance outside the pool that is removed afterwards. In place, Kamino drains the node, cleans its disk,
-powers the node off for the copy, and returns it. Kamino captures nodes of AKS Engine in place, and all other nodes by
-copy. --method chooses the other way where both are possible.
+By copy, the node stays in service without a cordon or an eviction: Kamino copies its disk while it runs, and cleans the copy on a workshop, an
+instance outside the pool that it removes afterwards. In place, Kamino drains the node, cleans its disk, powers it off for the copy, and returns it.
+Nodes of AKS Engine are captured in place, and all others by copy; --method chooses the other way where both are possible.
 
-Interrupting the command loses nothing: run the same command again, or let a controller continue. "kamino cancel"
-stops the capture. A drained node returns to service then.
+You lose nothing if you interrupt the command: run it again, or let a controller continue. To stop the capture itself, use "kamino cancel", which
+also returns a drained node to service.
 
-Settings without a flag come from a file (-f), which has the fields settings, maxConcurrent and pioneer of a
-PrototypePolicy's spec: "kubectl explain prototypepolicies.spec.settings --recursive". A flag replaces the same setting of the file.`
+Settings without a flag come from a file (-f) with the fields settings, maxConcurrent and pioneer of a PrototypePolicy's spec, and a flag wins over
+the file. See "kubectl explain prototypepolicies.spec.settings --recursive".`
 
 const captureExample = `  # Show the plan and all obstacles
   kamino capture worker-3 --dry-run

@@ -17,9 +17,8 @@ func newControllerCommand(f *Factory, o *Options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "controller",
 		Short: "Run the controller, which executes all policies and Prototypes of the cluster",
-		Long: `Execute every PrototypePolicy and every Prototype of the cluster until interrupted. You can run several replicas: the
-holder of the Lease works, and the other replicas wait. "kamino capture" checks the same Lease and leaves the work
-to a running controller.`,
+		Long: `Execute every PrototypePolicy and every Prototype of the cluster until interrupted. You can run several replicas, of which the holder of the Lease
+works while the others wait. "kamino capture" checks the same Lease, and leaves the work to a running controller.`,
 		Example: `  kamino controller --cloud-config /etc/kubernetes/` + registry.All()[0].ConfigFile + `
   kamino controller --metrics-bind-address :8080 --log-format json`,
 		Args: cobra.NoArgs,

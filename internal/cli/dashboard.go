@@ -22,10 +22,10 @@ func newDashboardCommand(f *Factory, o *Options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dashboard",
 		Short: "Serve a page with pools, versions, captures and joins on localhost",
-		Long: `Serve a read-only page on this machine until interrupted: pools with their nodes by version, running captures, the
-lineage of versions, joins and events. The page uses your kubeconfig and your cloud credential.
+		Long: `Serve a read-only page on this machine until interrupted. It shows the pools with their nodes by version, running captures, the lineage of versions,
+joins and events, and uses your kubeconfig and your cloud credential.
 
-Every user of this machine can read the page. The page refuses requests for other host names, and changes nothing.`,
+Every user of this machine can read the page, which changes nothing and refuses requests for other host names.`,
 		Example: `  kamino dashboard
   kamino dashboard --address localhost:9000`,
 		Args: cobra.NoArgs,

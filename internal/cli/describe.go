@@ -21,9 +21,8 @@ func newDescribeCommand(f *Factory, o *Options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "describe PROTOTYPE",
 		Short: "Show one capture: steps, verification, image, and the reason of a failure",
-		Long: `Show the record of a capture, running or ended: the donor, the time of each step, the image version, and the changes to
-the pool's recipe. The output includes the files that were removed from the disk, and the verification before the copy.
-For a failed capture, the output also shows the reason and the remedy.
+		Long: `Show the record of a capture, running or ended: the donor, the time of each step, the image version, and the changes to the pool's recipe. The output
+includes the files that were removed from the disk, the verification before the copy, and for a failed capture the reason and the remedy.
 
 The command needs no cloud credential. "kamino status" and "kamino history" show the other versions of a pool.`,
 		Example: `  kamino describe pool1-2026.03.09

@@ -20,11 +20,11 @@ func newDiffCommand(f *Factory, o *Options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff POOL VERSION VERSION",
 		Short: "Show how the contents of two versions differ",
-		Long: `Compare two image versions of the pool: packages of dpkg and rpm, kernel, kubelet, container runtime, container images,
-and directories with files of unknown origin. A CVE is fixed if only the changelogs of the second version name the CVE.
+		Long: `Compare two image versions of the pool: packages of dpkg and rpm, kernel, kubelet, container runtime, container images, and directories with files of
+unknown origin. A CVE counts as fixed if only the changelogs of the second version name it.
 
-Each capture keeps the list of the disk's contents with its Prototype. The tags of the image version have the digest of
-the list. The command does not use a list with another digest.`,
+Each capture keeps the list of the disk's contents with its Prototype, and the tags of the image version have the digest of that list. The command
+doesn't use a list with another digest.`,
 		Example: `  kamino diff pool1 2026.02.15 2026.03.01
   kamino diff pool1 2026.02.15 2026.03.01 -o json | jq -r '.fixed[].cve'`,
 		Args: cobra.ExactArgs(3), ValidArgsFunction: completePoolVersions(f, o, 2),
@@ -44,11 +44,10 @@ func newSBOMCommand(f *Factory, o *Options) *cobra.Command {
 	return &cobra.Command{
 		Use:   "sbom POOL VERSION",
 		Short: "Write the contents of a version as a software bill of materials",
-		Long: `Write the packages and container images of an image version for scanners such as grype and osv-scanner. The document is
-JSON in the form of CycloneDX 1.6. Equal versions give equal documents.
+		Long: `Write the packages and container images of an image version for scanners such as grype and osv-scanner. The document is JSON in the form of CycloneDX
+1.6, and equal versions give equal documents.
 
-The packages are those of the donor's disk at the capture. Files from no package, and the content of container images,
-are not in the document.`,
+The packages are those of the donor's disk at the capture. Files from no package, and the content of container images, are not in the document.`,
 		Example: `  kamino sbom pool1 2026.03.01 > sbom.json
   kamino sbom pool1 2026.03.01 | grype`,
 		Args: cobra.ExactArgs(2), ValidArgsFunction: completePoolVersions(f, o, 1),

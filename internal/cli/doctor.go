@@ -23,12 +23,12 @@ func newDoctorCommand(f *Factory, o *Options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor [POOL]",
 		Short: "Check cluster, permissions and pools, and say how to fix problems",
-		Long: `Check the cluster and the pools before or after installation. The command changes nothing. The checks: clocks; installed
-definitions; your permissions in the cluster; the controller; the pools; nodes that stay cordoned after a lost capture;
-leftovers of captures; what else needs you, as in "kamino status"; the cloud credential and permissions; whether Kamino
-can capture each pool; image versions; and whether nodes report their last patch.
+		Long: `Check the cluster and the pools, before or after the installation, and change nothing. The checks cover clocks, installed definitions, your permissions
+in the cluster, and the controller. They find nodes that stay cordoned after a lost capture, leftovers of captures, and what else needs you, as in
+"kamino status". For each pool they cover the cloud credential and its permissions, whether Kamino can capture a node, the image versions, and the
+time of the last patch.
 
-Each finding is ok, warn or fail, and has a remedy. The exit code is 0 if no check fails, and 3 if a check fails.`,
+Each finding is ok, warn or fail, and a problem has its remedy below. The exit code is 3 if a check fails, and 0 if none does.`,
 		Example: `  kamino doctor
 
   # Check the permissions of the controller's service account
@@ -75,6 +75,9 @@ func (f *Factory) examine(ctx context.Context, c *cluster.Connection, o *Options
 		d.Cloud, d.Leftovers, d.Case = provider, engine.Leftovers, engine.Case
 	}
 	report, err := d.Examine(ctx)
+	if errors.Is(context.Cause(ctx), errInterrupted) { // what was not read is no finding
+		return errInterrupted
+	}
 	if err != nil {
 		return err
 	}

@@ -20,16 +20,14 @@ func newHistoryCommand(f *Factory, o *Options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "history POOL",
 		Short: "Show a pool's image versions, or what happened to the pool, in order",
-		Long: `Show every image version of the pool, newest first: the donor, the parent version (the version that the donor ran),
-and the number of nodes built from the version. The output also shows whether the next capture keeps or deletes the
-version, with the reason.
+		Long: `Show every image version of the pool, newest first: the donor, the parent version that the donor ran, and the number of nodes built from the version.
+The output also says whether the next capture keeps or deletes the version, and why.
 
-The use of a version is one of: "current" (the recipe names the version); "prior" (a rollback goes to the version);
-"newer" or "older"; "quarantined" (never used again).
+The use of a version is "current" (the recipe names it), "prior" (a rollback goes to it), "newer", "older", or "quarantined" (never used again).
 
-With --events, the output has all facts about the pool in the order of time instead, the oldest first: events, steps of
-captures, conditions, checks of trials, joins of nodes, new versions and rollbacks. A fact that several objects report
-appears once. The API server deletes events after an hour by default. Steps, conditions and versions stay longer.`,
+With --events, you see instead what happened to the pool in the order of time, the oldest first: events, steps of captures, conditions, checks of
+trials, joins of nodes, new versions and rollbacks. A fact that several objects report appears once. The API server deletes events after an hour by
+default, while steps, conditions and versions stay longer.`,
 		Example: `  kamino history pool1
   kamino history pool1 -o wide
   kamino history pool1 -o json | jq -r '.versions[] | select(.use == "current") | .nodes[]'
@@ -51,7 +49,11 @@ appears once. The API server deletes events after an hour by default. Steps, con
 			if err != nil {
 				return err
 			}
-			return print.History(s.Out, format, h, s.Now())
+			items, err := s.itemsOf(ctx, h, format)
+			if err != nil {
+				return err
+			}
+			return print.History(s.Out, format, h, items, s.Now())
 		}),
 	}
 	output.Bind(cmd, &format, output.Table, output.Wide, output.JSON, output.YAML)

@@ -17,15 +17,15 @@ func newManifestsCommand(f *Factory, o *Options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "manifests",
 		Short: "Print the manifests that Kamino needs in the cluster as YAML",
-		Long: `Print Kamino's CustomResourceDefinitions, namespaces, service accounts and permissions. "kamino capture" needs no other
-manifests. With --controller, the command also prints the controller's Deployment. --iam prints the cloud
-permissions instead, and --crds prints only the definitions.`,
+		Long: `Print Kamino's CustomResourceDefinitions, namespaces, service accounts and permissions, which is all that "kamino capture" needs. --controller adds the
+controller's Deployment. --iam prints the cloud permissions instead, and --crds only the definitions.`,
 		Example: `  # For use from a laptop
-  kamino manifests | kubectl apply -f -
+  kamino manifests | kubectl apply --server-side -f -
 
   # With the controller: create a Secret with the cloud configuration in the new namespace
   kubectl -n kamino-system create secret generic kamino-cloud-config --from-file=` + registry.All()[0].ConfigFile + `
-  kamino manifests --controller --cloud ` + registry.All()[0].Name + ` --cloud-config-secret cloud | kubectl apply -f -
+  kamino manifests --controller --cloud ` + registry.All()[0].Name + ` --cloud-config-secret cloud |
+    kubectl apply --server-side -f -
 
   # Replace the definitions of another version
   ` + v1alpha1.DefinitionsCommand,

@@ -28,11 +28,10 @@ func newQuarantineCommand(f *Factory, o *Options) *cobra.Command {
 	cmd := versionCommand(f, o, &cobra.Command{
 		Use:   "quarantine POOL VERSION",
 		Short: "Forbid the use of a version in captures and rollbacks",
-		Long: `Mark a version as bad. No capture points a recipe at a quarantined version, and no rollback goes to a quarantined
-version. The version is not deleted: its nodes do not change, and retention deletes the version later.
+		Long: `Mark a version as bad, so that no capture points a recipe at it and no rollback goes to it. The version isn't deleted: its nodes don't change, and
+retention deletes it later.
 
-The command refuses the current version. "kamino rollback" quarantines the current version and points the pool at
-an earlier version.`,
+The command refuses the current version. Use "kamino rollback" for that, which quarantines it and points the pool at an earlier one.`,
 		Example: `  kamino quarantine pool1 2026.03.02 --reason "kernel panics under load"`,
 	}, flags, func(ctx context.Context, c *change, version string) error {
 		m, refusals := c.history.Quarantine(version, c.reason)
@@ -47,7 +46,7 @@ func newUnquarantineCommand(f *Factory, o *Options) *cobra.Command {
 	return versionCommand(f, o, &cobra.Command{
 		Use:   "unquarantine POOL VERSION",
 		Short: "Lift a version's quarantine",
-		Long: `Lift a version's quarantine, so that captures and rollbacks may use the version again. The recipe does not change.
+		Long: `Lift a version's quarantine, so that captures and rollbacks may use the version again. The recipe doesn't change.
 
 To undo a rollback, lift the quarantine and roll back to the version: kamino rollback POOL --to VERSION.`,
 		Example: `  kamino unquarantine pool1 2026.03.02`,
@@ -90,12 +89,10 @@ func newDeleteVersionCommand(f *Factory, o *Options) *cobra.Command {
 	return versionCommand(f, o, &cobra.Command{
 		Use:   "delete-version POOL VERSION",
 		Short: "Delete an old version",
-		Long: `Delete a version of the pool's image. Captures delete versions beyond settings.keep automatically; use this command to delete
-a version earlier.
+		Long: `Delete a version of the pool's image. Captures delete the versions beyond settings.keep on their own, so you need this only to delete one earlier.
 
-The command refuses the current version, the prior version, and a version that a capture is creating. After "kamino
-restore", no version is current or prior: then you can delete each version that no node of the pool runs, also the last.
-Running nodes of a deleted version do not change.`,
+The command refuses the current version, the prior version, and a version that a capture is creating. After "kamino restore" no version is current or
+prior, and you can delete each version that no node of the pool runs, also the last. Running nodes of a deleted version don't change.`,
 		Example: `  kamino delete-version pool1 2026.02.01 --dry-run`,
 	}, &changeFlags{}, func(ctx context.Context, c *change, version string) error { return c.deleteVersion(ctx, version) })
 }

@@ -29,12 +29,12 @@ func newPlanCommand(f *Factory, o *Options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plan [POOL]",
 		Short: "Show which node a policy would capture, why, and the changes to the pool",
-		Long: `Show the current decision of the policies, and change nothing. With a pool, the output lists: each node (donor,
-candidate, or refused with the reason); the change to the recipe; the versions to delete; and the expected duration,
-from past captures of this cluster. Without a pool, the output has one line per pool.
+		Long: `Show what the policies would decide now, and change nothing. With a pool, the output lists each node as donor, candidate, or refused with the reason.
+It also has the change to the recipe, the versions to delete, and the duration to expect from past captures of this cluster. Without a pool, it has
+one line per pool.
 
-The policies come from the cluster. Use --filename to try a policy file before you apply the file. A pool without a
-policy is evaluated with an empty policy.`,
+The policies come from the cluster; with --filename you can try a policy file before you apply it. A pool without a policy is evaluated with an empty
+policy.`,
 		Example: `  kamino plan
   kamino plan pool1 -o wide
   kamino plan pool1 -f policy.yaml
@@ -75,7 +75,7 @@ func (s *session) plan(ctx context.Context, pool string, from policySource, form
 	took := map[bool]estimate.Estimate{true: estimate.Of(plans.Prototypes, true), false: estimate.Of(plans.Prototypes, false)}
 	for _, plan := range plans.Pools {
 		p := s.poolPlan(ctx, seen, plan, took[plan.Settings.CopiesDonor()], pool != "" || format.Machine())
-		p.Attention = slices.DeleteFunc(slices.Clone(items), func(i attention.Item) bool { return i.Pool != plan.Pool.Name })
+		p.Attention = attention.OfPools(items, plan.Pool.Name)
 		p.Captures = p.Captures && !slices.ContainsFunc(p.Attention, func(i attention.Item) bool { return i.Kind == attention.CaptureRefused })
 		shown = append(shown, p)
 	}

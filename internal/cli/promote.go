@@ -14,14 +14,13 @@ import (
 	"github.com/kamino-dev/kamino/internal/recipe"
 )
 
-const promoteHelp = `Point the pool's recipe at a complete version that no capture promoted. The reasons: the capture waits for approval
-(settings.promotion.mode Manual); the pool's upgrade policy would have replaced running nodes; a user changed the image
-in the recipe during the capture; the trial was inconclusive; or the capture was cancelled while the cloud created the
-image. With --dry-run, the output shows the fields that the recipe would lose, and the result of the trial.
+const promoteHelp = `Point the pool's recipe at a complete version that its capture did not promote. Perhaps the capture waits for approval
+(settings.promotion.mode Manual), its trial was inconclusive, or it was cancelled while the cloud created the image. Or someone changed the image in
+the recipe meanwhile, or the pool's upgrade policy would have replaced running nodes. --dry-run shows the fields that the recipe would lose, and the
+result of the trial.
 
-The command changes the recipe like a capture, and saves the removed fields first. Running nodes do not change; the
-command refuses a pool whose upgrade policy would replace running nodes. To return to an earlier version, use "kamino
-rollback", which also quarantines the current version.`
+The command changes the recipe as a capture does, and saves the removed fields first. Running nodes don't change, because the command refuses a pool
+whose upgrade policy would replace them. To return to an earlier version, use "kamino rollback", which also quarantines the current one.`
 
 func newPromoteCommand(f *Factory, o *Options) *cobra.Command {
 	return versionCommand(f, o, &cobra.Command{

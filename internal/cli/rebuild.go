@@ -12,16 +12,15 @@ import (
 	"github.com/kamino-dev/kamino/internal/rebuild"
 )
 
-const rebuildHelp = `Rebuild the nodes of a pool that run its oldest image, from the current version. Kamino cordons each node, drains the
-node within its disruption budgets, replaces the disk, waits until the node is Ready, and uncordons the node.
---max-unavailable limits parallel rebuilds. After an interrupt, run the same command again to continue.
+const rebuildHelp = `Rebuild the nodes of a pool that run its oldest image, from the current version. Kamino cordons each node, drains it within its
+disruption budgets, replaces the disk, waits until the node is Ready, and uncordons it. --max-unavailable limits parallel rebuilds. If the command is
+interrupted, run it again to continue, and run it once more for the next oldest image. Kamino never rebuilds nodes of the current version.
 
-A cloud may limit the number of different images in a pool, and then refuses to grow a pool at the limit. "kamino
-doctor" warns before. Deleting versions does not help, because a node keeps its image. To rebuild the nodes of the
-next oldest image, run the command again. Kamino never rebuilds nodes of the current version.
+You need this where a cloud limits the number of different images in a pool, because at the limit the pool can't grow; "kamino doctor" warns before.
+Deleting versions doesn't help, because a node keeps its image.
 
-The command refuses a pool with a running capture. The credential needs the permissions that "kamino manifests --iam
---rebuild" adds; without them the command is refused before it reserves a node.`
+The command refuses a pool with a running capture. The credential needs the permissions that "kamino manifests --iam --rebuild" adds; without them
+the command is refused before it reserves a node.`
 
 func newRebuildCommand(f *Factory, o *Options) *cobra.Command {
 	flags, replacing := changeFlags{}, replaceFlags{nodes: true}

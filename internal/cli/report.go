@@ -25,11 +25,11 @@ func newReportCommand(f *Factory, o *Options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report [POOL]",
 		Short: "Show what the versions of a pool saved, and what the versions cost",
-		Long: `Compare the nodes of each version with nodes of other images, and add up savings, risks and costs since a time. Every
-figure names its source. A figure without a source is unknown.
+		Long: `Compare the nodes of each version with nodes of other images, and add up savings, risks and costs since a time. Every figure names its source, and a
+figure without a source is unknown.
 
-The command calculates from the present nodes, versions and Prototypes. Removed nodes are not counted, so that most
-savings are lower limits. "At least" and "at most" mark limits.`,
+The command calculates from the nodes, versions and Prototypes that exist now. It can't count removed nodes, so most savings are lower limits, marked
+"at least"; "at most" marks upper limits.`,
 		Example: `  kamino report pool1
   kamino report --since 7d --price-gb-month 0.05 -o csv > report.csv
   kamino report pool1 --pull-rate 200 --volume-rate 100 -o wide

@@ -17,15 +17,15 @@ func newReservationsCommand(f *Factory, o *Options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reservations",
 		Short: "Show reserved nodes: holder, since when, and who will release the node",
-		Long: `Show every node that Kamino has reserved, with the holder: a running capture, a node replacement, or a capture that
-no longer exists. The command also shows leftovers of captures that no longer exist: snapshots, pods and NodeOrders.
+		Long: `Show every node that Kamino has reserved, with its holder: a running capture, a node replacement, or a capture that no longer exists. The output also
+has what such captures left behind: snapshots, pods and NodeOrders.
 
-If a capture no longer exists, the controller releases the node and deletes the leftovers automatically. Without a
-controller, run "kamino return-node NODE" and "kamino return-node --leftovers".
+If a capture no longer exists, a controller releases its node and deletes the leftovers on its own. Without a controller, run
+"kamino return-node NODE" and "kamino return-node --leftovers".
 
-A Lease in Kamino's namespace confirms each reservation. A reservation without a Lease is marked as unconfirmed,
-because any user who may annotate Nodes can forge the annotation. Kamino does nothing to an unconfirmed node. The
-command also shows nodes that are cordoned and protected like a reserved node, but have no reservation.`,
+A Lease in Kamino's namespace confirms each reservation. Without one, the reservation is marked as unconfirmed and Kamino leaves the node alone,
+because any user who may annotate Nodes can forge the annotation. Nodes that are cordoned and protected like a reserved node, but have no
+reservation, are listed as well.`,
 		Example: `  kamino reservations
   kamino reservations -o json | jq -r '.nodes[] | select(.state != "capture") | .node'`,
 		Args: cobra.NoArgs,

@@ -12,19 +12,16 @@ import (
 	"github.com/kamino-dev/kamino/internal/recipe"
 )
 
-const restoreHelp = `Restore the fields that the pool's recipe lost at a promotion: the base image, customData, and the bootstrap
-extensions with their settings. Before the promotion, Kamino saved these fields in a Secret in its namespace. Without
---version or --prototype, the command uses the latest Secret.
+const restoreHelp = `Restore what the pool's recipe had before a promotion: the base image, customData, and the bootstrap extensions with their
+settings. Kamino saved these fields in a Secret in its namespace, and without --version or --prototype the command uses the latest one.
 
-The cloud does not return secret fields: protected settings of extensions, and customData on some clouds. Kamino could
-not save these fields, unless you passed customData to the capture with --custom-data or --custom-data-from. Pass each
-missing field as a Secret in Kamino's namespace. The command refuses to run with missing fields, and lists the fields.
---incomplete omits missing fields; new nodes may then fail to join.
+The cloud never returns secret fields: the protected settings of extensions, and customData on some clouds. Kamino could save them only if you passed
+customData to the capture with --custom-data or --custom-data-from. The command lists what is missing and refuses to run until you pass each missing
+field as a Secret in Kamino's namespace. --incomplete goes on without them, but new nodes may then fail to join.
 
-The command shows the changes first, and asks for confirmation on a terminal. Later additions to the recipe stay.
-Running nodes do not change: the command refuses a pool whose upgrade policy would replace running nodes. The command
-also refuses a pool with a running capture. Suspend the pool's policy first, because the next capture removes the
-restored fields again.`
+The command shows the changes first, and asks on a terminal. Later additions to the recipe stay, and running nodes don't change: the command refuses
+a pool whose upgrade policy would replace them, and a pool with a running capture. Suspend the pool's policy first, because the next capture points
+the recipe at its own image again.`
 
 type restoreFlags struct {
 	changeFlags

@@ -27,21 +27,19 @@ func newReturnNodeCommand(f *Factory, o *Options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "return-node NODE | --leftovers",
 		Short: "Return a reserved node to service after its capture was lost",
-		Long: `Return a reserved node to service after its capture was lost. Kamino starts the instance if the instance is stopped, and
-reboots the instance if its disk was ordered to be generalized. Kamino then deletes the snapshot and the pod of the
-capture, restores scale-in protection, annotations and schedulability, and finally deletes the reservation. The
-output shows the state of the node.
+		Long: `Return a reserved node to service after its capture was lost. Kamino starts the instance if it is stopped, and reboots it if its disk was ordered to be
+generalized. It then deletes the snapshot and the pod of the capture, restores scale-in protection, annotations and schedulability, and finally
+deletes the reservation. The output shows the state of the node.
 
-With --leftovers, the command deletes snapshots, pods and NodeOrders of captures that no longer exist, and returns no
-node. Run "kamino reservations" first to list the leftovers.
+With --leftovers, the command deletes snapshots, pods and NodeOrders of captures that no longer exist, and returns no node. Run "kamino reservations"
+first to see them.
 
-A reservation is a Lease in Kamino's namespace; the annotation on the Node is a copy. If no Lease confirms the
-annotation, the earlier state of the node is unknown. With --node-only, the command then deletes the reservation and
-the annotations that block autoscalers, and uncordons the node. The instance does not change, except that --start
-starts an instance that is off.
+A reservation is a Lease in Kamino's namespace, and the annotation on the Node is a copy. If no Lease confirms the annotation, the earlier state of the
+node is unknown. --node-only then deletes the reservation and the annotations that block autoscalers, and uncordons the node. It leaves the instance
+alone, unless --start starts an instance that is off.
 
-If a capture has not ended, use "kamino cancel" instead. If a node replacement holds the node, this command takes
-the node from the replacement. To continue the replacement, run the rollback again instead.`,
+If the capture hasn't ended, use "kamino cancel" instead. If a node replacement holds the node, this command takes the node from it; to continue the
+replacement, run the rollback again.`,
 		Example: `  kamino return-node worker-3 --dry-run
   kamino return-node worker-3
   kamino return-node --leftovers`,

@@ -15,28 +15,24 @@ import (
 	"github.com/kamino-dev/kamino/internal/recipe"
 )
 
-const rollbackHelp = `Point the pool's recipe at an earlier version, and quarantine the current version. No capture and no rollback uses a
-quarantined version. Running nodes do not change; the output lists nodes that run the bad version.
+const rollbackHelp = `Point the pool's recipe at an earlier version, and quarantine the current one, which no capture and no rollback then uses.
+Running nodes don't change; the output lists those that run the bad version.
 
-Without --to, the pool goes to the version that "kamino history" shows as prior. Kamino writes the quarantine first.
-After an interrupt, run the same command again to continue; "kamino history" then shows that the recipe names a
-quarantined version. After a finished rollback, the same command changes nothing. To go further back, use --to.
+Without --to, the pool goes to the version that "kamino history" shows as prior, and --to goes further back. Kamino writes the quarantine first, so
+after an interruption "kamino history" shows that the recipe names a quarantined version: run the same command again to continue. After a finished
+rollback, the same command changes nothing. If Kamino has begun an automatic rollback of the pool, this command finishes it, to the same version.
 
-If an automatic rollback of the pool is unfinished, this command finishes the rollback, to the same version.
+To undo a rollback, lift the quarantine with "kamino unquarantine", and pass the newer version with --to. Kamino then doesn't quarantine the older
+one.
 
-To undo a rollback, pass the newer version with --to. The version must not be quarantined (see "kamino unquarantine"). Kamino
-does not quarantine the older version then.
+With --replace-nodes, Kamino also rebuilds the nodes of the bad version: it cordons each node, drains it within its disruption budgets, replaces the
+disk, waits until the node is Ready, and uncordons it. --max-unavailable limits parallel rebuilds; nodes that are not Ready count, and come first.
+If a drain fails, Kamino uncordons the node without a rebuild. If a rebuilt node doesn't become Ready, it stays cordoned and Kamino stops.
 
-With --replace-nodes, Kamino then rebuilds the nodes of the bad version. Kamino cordons each node, drains the node
-within its disruption budgets, replaces the disk, waits until the node is Ready, and uncordons the node.
---max-unavailable limits parallel rebuilds; nodes that are not Ready are included in the limit and are rebuilt first.
-After an interrupt, run the same command again to continue. If a drain fails, Kamino uncordons the node without a
-rebuild. If a rebuilt node does not become Ready, the node stays cordoned and Kamino stops.
+During an outage, --all-at-once --accept-outage rebuilds all nodes at the same time without a drain. Rebuilds need more permissions than captures,
+and "kamino doctor" lists them.
 
-During an outage, use --all-at-once --accept-outage to rebuild all nodes at the same time without a drain. Rebuilds
-need more permissions than captures; "kamino doctor" lists these permissions.
-
-The command refuses a pool with a running capture, because the capture would then point the recipe at its own version.`
+The command refuses a pool with a running capture, because the capture would point the recipe at its own version afterwards.`
 
 func newRollbackCommand(f *Factory, o *Options) *cobra.Command {
 	var flags changeFlags

@@ -19,10 +19,9 @@ import (
 
 const rootHelp = `Kamino builds golden images for node pools from a node that already works.
 
-A new node is slow and unpatched: the node boots an old base image, runs bootstrap scripts, installs patches,
-reboots and pulls container images. Kamino does this work once. "kamino capture" copies the OS disk of a patched,
-healthy node (the donor), without its identity and secrets. Kamino then points the pool's recipe, for example its
-launch template, at the new image. New nodes use the image. Running nodes do not change.
+A new node is slow and unpatched, because it boots an old base image, runs bootstrap scripts, installs patches, reboots and pulls container images.
+Kamino does this work once: "kamino capture" copies the OS disk of a patched, healthy node (the donor) without its identity and secrets. It then
+points the pool's recipe, for example its launch template, at the new image. New nodes use the image, and running nodes don't change.
 
 Exit codes:
   0    done.
@@ -37,7 +36,7 @@ Exit codes:
   130  interrupted, or --timeout is over.`
 
 const rootExample = `  # Install the definitions and permissions
-  kamino manifests | kubectl apply -f -
+  kamino manifests | kubectl apply --server-side -f -
 
   # Capture a node; new nodes of the pool use its image
   kamino capture worker-3

@@ -18,6 +18,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/cluster"
+	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/process"
 	"github.com/kamino-dev/kamino/internal/runner"
 	"github.com/kamino-dev/kamino/internal/wording"
@@ -33,18 +34,17 @@ func newStatusCommand(f *Factory, o *Options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status [POOL]",
 		Short: "Show pools, their image versions, and captures",
-		Long: `Show what needs you, most urgent first: what is wrong, since when, what happens next automatically, and the command
-that helps. Then show the pools of the cluster: the image and version for new nodes, all versions, running captures, and
-the last capture of each pool. With four pools or more, a healthy pool has one line. With a pool, the output also has the
-pending patches, if a policy with spec.pioneer checks the pool. Without a pool, the output also lists nodes that stay
-reserved after a lost capture, and leftovers of captures that no longer exist.
+		Long: `Show what needs you, most urgent first: what is wrong, since when, what happens next on its own, and the command that helps. Then come the pools of the
+cluster with the image and version for new nodes, all versions, running captures, and the last capture of each pool. From four pools on, a healthy
+pool has one line. Name a pool to see also its pending patches, if a policy with spec.pioneer checks it. Without a pool, the output includes nodes that
+stay reserved after a lost capture, and leftovers of captures that no longer exist.
 
 With several --context, several --kubeconfig, or a directory of kubeconfigs, one table has the pools of all clusters. A
 cluster that does not answer hides no other; the exit code is then that of the error.
 
 With --exit-code, the exit code is 7 if something critical or a warning needs you.
 
-The version in use is marked "current". The target of a rollback is marked "prior".`,
+The version in use is marked "current", and the target of a rollback "prior".`,
 		Example: `  kamino status
   kamino status pool1 -o wide
   kamino status --exit-code -o json | jq '.attention[].title'
@@ -240,6 +240,20 @@ func (s *session) report(ctx context.Context, only string) (*print.Report, error
 		}
 	}
 	return report, nil
+}
+
+// itemsOf is what needs a person about the pool of a history, for a reader of text.
+func (s *session) itemsOf(ctx context.Context, h history.History, format output.Format) ([]attention.Item, error) {
+	if format.Machine() {
+		return nil, nil
+	}
+	all, err := s.cluster.Prototypes(ctx)
+	if err != nil && !errors.Is(err, cluster.ErrNotInstalled) {
+		return nil, err
+	}
+	facts := s.attentionFacts(ctx, all)
+	facts.Pools = []attention.Pool{attention.PoolOf(h)}
+	return attention.OfPools(attention.List(facts), h.Pool), nil
 }
 
 // attentionFacts reads what the list needs beside pools and nodes. What the user may not read is a note, and stays unknown.

@@ -20,10 +20,10 @@ func newSupportCommand(f *Factory, o *Options) *cobra.Command {
 	return &cobra.Command{
 		Use:   "support",
 		Short: "Write a bundle for a bug report, without secrets",
-		Long: `Write a gzipped tar archive to the standard output: Prototypes, policies and NodeOrders, events, pods and logs of Kamino's
-namespaces, up to 200 nodes, "kamino doctor" and "kamino version". The command changes nothing, and reads neither Secrets
-nor ConfigMaps. It removes customData, tokens, passwords, keys, environment variables, and whatever looks like a secret
-in a log. Names of nodes, pools and images stay. Look through the bundle before you send it to anyone.`,
+		Long: `Write a gzipped tar archive to the standard output: Prototypes, policies and NodeOrders, events, pods and logs of Kamino's namespaces, up to 200 nodes,
+"kamino doctor" and "kamino version". The command changes nothing, and reads neither Secrets nor ConfigMaps. It removes customData, tokens, passwords,
+keys, environment variables, and whatever looks like a secret in a log. Names of nodes, pools and images stay, so look through the bundle before you
+send it to anyone.`,
 		Example: `  kamino support > bundle.tgz
   tar tzf bundle.tgz`,
 		Args: cobra.NoArgs,

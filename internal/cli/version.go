@@ -23,8 +23,8 @@ func newVersionCommand(f *Factory, o *Options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Print the versions of this build, the API server and the controllers",
-		Long: `Print the version of this build, the version of the cluster's API server, and the image of each Kamino controller. If
-the cluster is unreachable, the command prints a note and still succeeds.`,
+		Long: `Print the version of this build, of the cluster's API server, and the image of each Kamino controller. If the cluster can't be reached, the
+command says so and still succeeds.`,
 		Example: `  kamino version
   kamino version --client -o json`,
 		Args: cobra.NoArgs,

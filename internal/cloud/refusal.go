@@ -51,9 +51,10 @@ func (r Refusal) What() string {
 
 // join joins obstacle and remedy. After an obstacle with a colon the separator is a semicolon.
 func join(obstacle, remedy string) string {
-	switch {
-	case remedy == "":
+	if remedy == "" {
 		return obstacle
+	}
+	switch obstacle = strings.TrimSuffix(obstacle, "."); {
 	case strings.Contains(obstacle, ": "):
 		return obstacle + "; " + remedy
 	}

@@ -11,12 +11,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/attention"
 	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/wording"
 )
 
 // capturesOf are the running captures, and the last ended capture, newest first.
-func capturesOf(all []v1alpha1.Prototype, now time.Time) (shown []Capture) {
+func capturesOf(all []v1alpha1.Prototype, items []attention.Item, now time.Time) (shown []Capture) {
 	sorted := slices.Clone(all)
 	slices.SortFunc(sorted, func(a, b v1alpha1.Prototype) int {
 		return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(b.Name, a.Name))
@@ -28,15 +29,15 @@ func capturesOf(all []v1alpha1.Prototype, now time.Time) (shown []Capture) {
 			continue
 		}
 		ended = ended || p.Status.Terminal()
-		shown = append(shown, captureOf(p, now))
+		shown = append(shown, captureOf(p, items, now))
 	}
 	return shown
 }
 
-func captureOf(p *v1alpha1.Prototype, now time.Time) Capture {
+func captureOf(p *v1alpha1.Prototype, items []attention.Item, now time.Time) Capture {
 	c := Capture{
 		Name: p.Name, Version: p.Spec.Version, Donor: p.Spec.Donor.NodeName, Phase: cmp.Or(string(p.Status.Phase), string(v1alpha1.PhasePending)),
-		Progress: p.Status.Progress, Running: !p.Status.Terminal(), Since: ago(p.CreationTimestamp.Time, now),
+		Progress: attention.Progress(p, items), Running: !p.Status.Terminal(), Since: ago(p.CreationTimestamp.Time, now),
 	}
 	if f := p.Status.Failure; f != nil {
 		c.Failure = f.Reason + ": " + f.Message

@@ -194,19 +194,20 @@ type Policy struct {
 // Of returns the view of the facts.
 func Of(f Facts) View {
 	v := View{Cluster: f.Cluster, At: f.Now.UTC(), Troubles: f.Troubles}
+	items := itemsOf(f)
 	for i := range f.Pools {
-		v.Pools = append(v.Pools, poolOf(f, &f.Pools[i]))
+		v.Pools = append(v.Pools, poolOf(f, &f.Pools[i], items))
 	}
 	slices.SortStableFunc(v.Pools, func(a, b PoolSection) int { return cmp.Compare(a.Name, b.Name) })
-	v.attend(f)
+	v.attend(items, f.Now)
 	return v
 }
 
 // foldFrom is the number of pools from which the sections of healthy pools are folded.
 const foldFrom = 4
 
-// attend lists what needs a person, and sorts the pools by need.
-func (v *View) attend(f Facts) {
+// itemsOf lists what needs a person.
+func itemsOf(f Facts) []attention.Item {
 	facts := attention.Facts{Now: f.Now, Policies: f.Policies, Lease: f.Lease}
 	for i := range f.Pools {
 		p := &f.Pools[i]
@@ -217,10 +218,14 @@ func (v *View) attend(f Facts) {
 		}
 		facts.Pools = append(facts.Pools, said)
 	}
-	items := attention.List(facts)
+	return attention.List(facts)
+}
+
+// attend shows what needs a person, and sorts the pools by need.
+func (v *View) attend(items []attention.Item, now time.Time) {
 	for _, i := range items {
 		need := Need{Severity: string(i.Severity), Urgent: i.Severity != attention.Info, Pool: i.Pool, Title: i.Title, Cause: i.Cause,
-			Next: i.NextBy(f.Now), Command: i.Command, Since: ago(i.Since, f.Now)}
+			Next: i.NextBy(now), Command: i.Command, Since: ago(i.Since, now)}
 		v.Attention = append(v.Attention, need)
 	}
 	first := func(pool string) int {
@@ -240,11 +245,11 @@ func (v *View) attend(f Facts) {
 	slices.SortStableFunc(v.Pools, func(a, b PoolSection) int { return cmp.Compare(first(a.Name), first(b.Name)) })
 }
 
-func poolOf(f Facts, p *PoolFacts) PoolSection {
+func poolOf(f Facts, p *PoolFacts, items []attention.Item) PoolSection {
 	h := p.History
 	v := PoolSection{
 		Name: h.Pool, Recipe: cmp.Or(h.Recipe.Version, h.Recipe.Image), Nodes: p.Nodes, Ready: p.Ready, Capacity: p.Capacity,
-		Captures: capturesOf(p.Prototypes, f.Now), Policies: policiesOf(f.Policies, h, f.Now), Joins: joinsOf(p.Joins),
+		Captures: capturesOf(p.Prototypes, items, f.Now), Policies: policiesOf(f.Policies, h, f.Now), Joins: joinsOf(p.Joins),
 	}
 	if p.Trouble != "" {
 		v.Notes = []string{p.Trouble}

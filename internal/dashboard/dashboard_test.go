@@ -574,7 +574,7 @@ func TestLastSteps(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := prototype("a", time.Hour, test.status)
-			if diff := cmp.Diff(test.want, captureOf(&p, now).Steps); diff != "" {
+			if diff := cmp.Diff(test.want, captureOf(&p, nil, now).Steps); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})

@@ -82,6 +82,16 @@ func attentive(_ context.Context, c *observed) []Finding {
 	if c.captureError != nil || c.policyError != nil {
 		return []Finding{warn("", "unknown whether captures or policies need you: they could not be read")}
 	}
+	return nil
+}
+
+// calm says that nothing waits for a person, unless another finding says what does.
+func calm(found []Finding) []Finding {
+	if slices.ContainsFunc(found, func(f Finding) bool {
+		return f.Check == CheckAttention || f.Level != OK && (f.Check == CheckLease || f.Reason == v1alpha1.PolicyUnreadable)
+	}) {
+		return nil
+	}
 	return []Finding{ok("no capture and no policy waits for you")}
 }
 

@@ -93,7 +93,7 @@ func (p *poolView) preview(of donor) *v1alpha1.Prototype {
 		Pool: p.name, PoolID: string(p.id), Version: imageversion.Of(p.Now()), Donor: v1alpha1.Donor{NodeName: of.name, ProviderID: of.providerID},
 		Settings: v1alpha1.Settings{}.Defaulted(),
 	}}
-	c.Name = v1alpha1.PrototypeName(p.name, c.Spec.Version, 1)
+	c.Name = v1alpha1.PrototypeName(p.name, c.Spec.Version, 1) + "-preview" // no running capture is this one
 	mode := &c.Spec.Settings.Trial.Mode
 	if by := p.policy(p.policies, p.id, anySettings); by != nil {
 		*mode = by.Spec.Settings.Trial.Mode

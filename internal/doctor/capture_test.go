@@ -15,6 +15,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture/admission"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cloud/imageversion"
 	"github.com/kamino-dev/kamino/internal/cloud/registry"
 	"github.com/kamino-dev/kamino/internal/pool/membership"
 	"github.com/kamino-dev/kamino/internal/testing/memory"
@@ -211,5 +212,19 @@ func TestFailedLookHidesNoObstacle(t *testing.T) {
 	}
 	if got := findings(examine(t, d), CheckPool); !slices.Equal(got, []string{"warn: unknown whether node a can be captured: the node is away"}) {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestOwnCaptureIsNoObstacle: a running capture of today, which holds a node, is no fault of the pool.
+func TestOwnCaptureIsNoObstacle(t *testing.T) {
+	d, _, pool := newDoctor(t, memory.PoolSpec{})
+	running := v1alpha1.Prototype{Spec: v1alpha1.PrototypeSpec{Pool: "pool1", PoolID: string(pool), Version: imageversion.Of(now), Donor: v1alpha1.Donor{NodeName: "a"}}}
+	running.Name, running.UID, running.CreationTimestamp = v1alpha1.PrototypeName("pool1", running.Spec.Version, 1), "u", metav1.NewTime(now)
+	running.Status.Phase = v1alpha1.PhaseDraining
+	d.Prototypes = func(context.Context) ([]v1alpha1.Prototype, error) { return []v1alpha1.Prototype{running}, nil }
+	d.change(t, "a", func(n *corev1.Node) { n.Spec.Unschedulable = true })
+	r := examine(t, d)
+	if got := findings(r, CheckPool); r.Failures > 0 || len(got) != 1 || !strings.Contains(got[0], running.Name+" is capturing pool pool1") {
+		t.Errorf("%d failures, %v", r.Failures, got)
 	}
 }

@@ -213,6 +213,7 @@ func (d *Doctor) Examine(ctx context.Context) (r Report, err error) {
 	for _, check := range clusterChecks {
 		r.add(check.check, "", check.find(ctx, c)...)
 	}
+	defer func() { r.add(CheckAttention, "", calm(r.Findings)...) }()
 	if d.Cloud == nil {
 		return r, nil
 	}

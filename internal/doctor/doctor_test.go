@@ -232,7 +232,11 @@ func TestReservationsAndLeftovers(t *testing.T) {
 	working.Status.Phase, working.Spec.Donor.NodeName = v1alpha1.PhaseDraining, "a"
 	d.Prototypes = func(context.Context) ([]v1alpha1.Prototype, error) { return []v1alpha1.Prototype{working}, nil }
 	reserve("a", `{"kind":"Prototype","name":"p","uid":"u","reservedAt":"2026-03-14T11:00:00Z"}`)
-	if level, says := worst(examine(t, d), CheckLease); level != Warn || !strings.Contains(says, "No Kamino process works") {
+	report := examine(t, d)
+	if calm := findings(report, CheckAttention); len(calm) > 0 {
+		t.Errorf("beside a capture that waits: %v", calm)
+	}
+	if level, says := worst(report, CheckLease); level != Warn || !strings.Contains(says, "No Kamino process works") {
 		t.Errorf("a capture without a process: %s %s", level, says)
 	}
 	d.Lease = func(context.Context) (attention.Lease, error) {

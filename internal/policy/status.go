@@ -20,6 +20,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/history/imagecount"
 	"github.com/kamino-dev/kamino/internal/selection"
+	"github.com/kamino-dev/kamino/internal/wording"
 )
 
 // maxTroubles limits the troubles that a condition names.
@@ -165,7 +166,7 @@ func statusOf(p *v1alpha1.PrototypePolicy, mine []*cachedOutcome, troubles, degr
 	setTroubles(v1alpha1.ConditionStalled, true, troubles)
 	setTroubles(v1alpha1.ConditionDegraded, true, degraded)
 	if capturing > 0 {
-		set(v1alpha1.ConditionReconciling, true, v1alpha1.PolicyCapturing, fmt.Sprintf("a capture runs in %d pools", capturing))
+		set(v1alpha1.ConditionReconciling, true, v1alpha1.PolicyCapturing, "a capture runs in "+wording.Count(capturing, "pool"))
 	} else {
 		set(v1alpha1.ConditionReconciling, false, reason, message)
 	}

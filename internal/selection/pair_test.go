@@ -31,6 +31,7 @@ var flaws = []flaw{
 	{reason: OwnNode, change: func(p *PoolState, _ *Rules) { p.OwnNode = "n1" }},
 	{reason: Ignored, change: func(_ *PoolState, r *Rules) { r.IgnoreNodes = []string{"n1"} }},
 	{reason: DoNotDisrupt, node: annotated(v1alpha1.DoNotDisruptAnnotation, "true")},
+	{reason: Reserved, node: annotated(v1alpha1.ReservationAnnotation, `{"name":"p","uid":"u"}`)},
 	{reason: Unschedulable, node: cordon},
 	{reason: RebootPending, node: annotated(pendingKey, "x")},
 	{reason: NotPatched, node: without(patchKey)},
@@ -42,7 +43,6 @@ var flaws = []flaw{
 		n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: corev1.NodeDiskPressure, Status: corev1.ConditionTrue})
 	}},
 	{reason: ReadyTooShort, node: readySince(now.Add(-time.Minute))},
-	{reason: Reserved, node: annotated(v1alpha1.ReservationAnnotation, `{"name":"p","uid":"u"}`)},
 	{reason: OnlyReadyNode, change: func(p *PoolState, _ *Rules) { cordon(p.Nodes[1]) }},
 	{reason: RefusedByExpression, change: func(_ *PoolState, r *Rules) { r.Expressions = refusing("n1") }},
 }

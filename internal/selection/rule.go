@@ -52,9 +52,9 @@ type subject struct {
 // chooserRules are the rules of Choose in the order of a person's questions. A refused node is counted under its first
 // refusal.
 var chooserRules = []func(*subject) *cloud.Refusal{
-	forSubject(linux), forSubject(changeable), forSubject(worker), forSubject(absent(notHere)), notIgnored, forSubject(absent(undisrupted)), schedulable,
-	noRebootPending, noPatchFailed, patched, patchedSinceImage, newLevel, goodPatch, rebootedSincePatch,
-	forSubject(staying), forSubject(ready), forSubject(roomy), readyLongEnough, forSubject(free), absentInPool(notAloneInPool),
+	forSubject(linux), forSubject(changeable), forSubject(worker), forSubject(absent(notHere)), notIgnored, forSubject(absent(undisrupted)), forSubject(free),
+	schedulable, noRebootPending, noPatchFailed, patched, patchedSinceImage, newLevel, goodPatch, rebootedSincePatch,
+	forSubject(staying), forSubject(ready), forSubject(roomy), readyLongEnough, absentInPool(notAloneInPool),
 }
 
 // absentInPool is absent for rules with the facts of the pool.

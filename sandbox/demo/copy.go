@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/wording"
 	"github.com/kamino-dev/kamino/sandbox/pool"
 )
 
@@ -110,7 +111,8 @@ func (s *scenario) describeDonor() {
 		return
 	}
 	s.print.line("The donor, %s, served all the time: out of service for 0 s, its disk frozen for %.2f s.", s.donor, frozen.Seconds())
-	s.print.line("Its %d pods were neither evicted nor restarted. A workshop cleaned the copy, and is gone.", len(s.served))
+	s.print.line("%s ran on it all the time, neither evicted nor restarted. A workshop cleaned the copy, and is gone.",
+		wording.Count(len(s.served), "pod"))
 }
 
 // served is the claim about a donor that is copied.

@@ -54,7 +54,7 @@ type Report struct {
 func (r *Report) Print(out io.Writer) error {
 	all, broken := "", 0
 	for i, sentence := range facts.Sentences {
-		all += fmt.Sprintf("%9s  %d  %s (%d tests)\n", map[bool]string{true: "ok", false: "BROKEN"}[r.Broken[i] == nil], i+1, sentence, r.Tests[i])
+		all += fmt.Sprintf("%9s  %d  %s (%s)\n", map[bool]string{true: "ok", false: "BROKEN"}[r.Broken[i] == nil], i+1, sentence, count(r.Tests[i], "test"))
 		for _, line := range r.Broken[i] {
 			all += "              " + line + "\n"
 			broken++
@@ -63,7 +63,15 @@ func (r *Report) Print(out io.Writer) error {
 	if _, err := fmt.Fprintf(out, "%s           %s\n", all, r.Counted); err != nil || broken == 0 {
 		return err
 	}
-	return fmt.Errorf("the logs break Kamino's promises %d times", broken)
+	return fmt.Errorf("the logs break Kamino's promises %s", count(broken, "time"))
+}
+
+// count writes a number with its noun; a noun of several words has the plural in its first.
+func count(n int, noun string) string {
+	if first, rest, _ := strings.Cut(noun, " "); n != 1 {
+		noun = strings.TrimSpace(first + "s " + rest)
+	}
+	return fmt.Sprintf("%d %s", n, noun)
 }
 
 // judge replays the logs.
@@ -128,8 +136,8 @@ func report(l logs, limit int, azure bool) *Report {
 		map[bool]func(event, bool){true: j.request, false: j.call}[e.method == ""](e, kamino)
 	}
 	j.end(event{at: l.events[len(l.events)-1].at, line: "at the end of the logs"})
-	j.Counted = fmt.Sprintf("%d captures, %d reservations, %d nodes, %d resources of the cloud, %d events of the API server, %d requests to the cloud",
-		len(j.prototypes), j.past+len(j.holds), len(j.nodes), len(j.things), l.audited, l.called)
+	j.Counted = strings.Join([]string{count(len(j.prototypes), "capture"), count(j.past+len(j.holds), "reservation"), count(len(j.nodes), "node"),
+		count(len(j.things), "resource of the cloud"), count(l.audited, "event of the API server"), count(l.called, "request to the cloud")}, ", ")
 	return &j.Report
 }
 

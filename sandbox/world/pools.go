@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/kamino-dev/kamino/internal/wording"
 	"github.com/kamino-dev/kamino/sandbox/control"
 	"github.com/kamino-dev/kamino/sandbox/pool"
 	"github.com/kamino-dev/kamino/sandbox/sandboxdir"
@@ -35,7 +36,7 @@ func (w *World) makePools(ctx context.Context) error {
 				called = "MachineDeployment " + spec.Name + " of a ClusterClass"
 			}
 		}
-		w.progress("pool %s: %s, %d nodes at the start, profile %s", spec.Name, called, spec.Nodes, spec.Profile)
+		w.progress("pool %s: %s, %s at the start, profile %s", spec.Name, called, wording.Count(spec.Nodes, "node"), spec.Profile)
 	}
 	return nil
 }

@@ -18,6 +18,8 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/kamino-dev/kamino/internal/wording"
 )
 
 // sizes compares the files of a layer with their sizes in the archive. After a power loss the journal preserves names, but not
@@ -96,11 +98,11 @@ func (z *sizes) why() string {
 		now = info.Size()
 	}
 	if now == z.differ[first] {
-		return fmt.Sprintf("a cached image is damaged: since a stop without a shutdown, /%s/%s has another content than after the pull (%d files); "+
-			"remove the image, and pull the image again", z.dir, first, len(names))
+		return fmt.Sprintf("a cached image is damaged: since a stop without a shutdown, /%s/%s has another content than after the pull (%s); "+
+			"remove the image, and pull the image again", z.dir, first, wording.Count(len(names), "file"))
 	}
-	return fmt.Sprintf("a cached image is damaged: /%s/%s has %d bytes, and had %d after the pull (%d files); remove the image, and pull the image again",
-		z.dir, first, now, z.differ[first], len(names))
+	return fmt.Sprintf("a cached image is damaged: /%s/%s has %d bytes, and had %d after the pull (%s); remove the image, and pull the image again",
+		z.dir, first, now, z.differ[first], wording.Count(len(names), "file"))
 }
 
 // splitDiffers compares a layer with the record of its archive by Docker or containers/storage: one JSON line per file.

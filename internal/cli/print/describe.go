@@ -65,16 +65,13 @@ func Describe(w io.Writer, format output.Format, d Description, now time.Time) e
 		return output.Value(w, format, d)
 	}
 	p := d.Prototype
-	stuck := slices.DeleteFunc(slices.Clone(d.Attention), func(i attention.Item) bool { // the sections below have the rest
-		return i.Kind != attention.ControllerAbsent && i.Kind != attention.DonorHeldLong
-	})
-	for _, line := range NeedsYou(stuck, format, now) {
+	for _, line := range NeedsYou(stuck(d.Attention), format, now) {
 		if _, err := fmt.Fprintln(w, line); err != nil {
 			return err
 		}
 	}
 	sections := []func() (heading string, rows [][2]string){
-		func() (string, [][2]string) { return "", summary(p, d.Lineage, len(stuck) == 0, now) },
+		func() (string, [][2]string) { return "", summary(p, d.Lineage, d.Attention, now) },
 		func() (string, [][2]string) { return "Steps", steps(p, now) },
 		func() (string, [][2]string) { return "Patch", patchOf(p, d.Pending) },
 		func() (string, [][2]string) { return "Verified", verified(p, d.Proof) },
@@ -127,11 +124,18 @@ func pairs(w io.Writer, heading string, rows [][2]string) error {
 	return nil
 }
 
-// summary describes the capture. returns is false if no process returns the donor in time.
-func summary(p *v1alpha1.Prototype, lineage string, returns bool, now time.Time) [][2]string {
-	phase := string(p.Status.Phase)
-	if p.Status.Progress != "" {
-		phase += ": " + p.Status.Progress
+// stuck are the items that say that a capture stands still. The sections have the other items.
+func stuck(items []attention.Item) []attention.Item {
+	return slices.DeleteFunc(slices.Clone(items), func(i attention.Item) bool {
+		return i.Kind != attention.ControllerAbsent && i.Kind != attention.DonorHeldLong
+	})
+}
+
+// summary describes the capture, and believes nothing about the future of a capture that stands still.
+func summary(p *v1alpha1.Prototype, lineage string, items []attention.Item, now time.Time) [][2]string {
+	phase, moves := string(p.Status.Phase), len(stuck(items)) == 0
+	if progress := attention.Progress(p, items); progress != "" {
+		phase += ": " + progress
 	}
 	rows := [][2]string{{"Prototype", p.Name}, {"Pool", p.Spec.Pool}}
 	if p.Spec.PoolID != "" {
@@ -155,7 +159,7 @@ func summary(p *v1alpha1.Prototype, lineage string, returns bool, now time.Time)
 		if still {
 			text += " so far"
 		}
-		if back := attention.BackInService(p).Text(now); back != "" && returns {
+		if back := attention.BackInService(p).Text(now); back != "" && moves {
 			text += "; " + back
 		}
 		rows = append(rows, [2]string{"Out of service", text})
@@ -166,7 +170,7 @@ func summary(p *v1alpha1.Prototype, lineage string, returns bool, now time.Time)
 	if !p.DeletionTimestamp.IsZero() {
 		rows = append(rows, [2]string{"Being deleted", "the donor is first " + LetGoFirst(p)})
 	}
-	if c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReady); c != nil && p.Status.Failure == nil {
+	if c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReady); c != nil && p.Status.Failure == nil && moves {
 		rows = append(rows, [2]string{"Ready", string(c.Status) + ", " + c.Message})
 	}
 	if why := stalled(p); why != "" {

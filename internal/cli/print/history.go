@@ -6,15 +6,21 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/kamino-dev/kamino/internal/attention"
 	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/wording"
 )
 
-// History writes a pool's versions as a table, and important facts in sentences below.
-func History(w io.Writer, format output.Format, h history.History, now time.Time) error {
+// History writes what needs a person, a pool's versions as a table, and important facts in sentences below.
+func History(w io.Writer, format output.Format, h history.History, items []attention.Item, now time.Time) error {
 	if format.Machine() {
 		return output.Value(w, format, h)
+	}
+	for _, line := range NeedsYou(items, format, now) {
+		if _, err := fmt.Fprintln(w, line); err != nil {
+			return err
+		}
 	}
 	wide := format == output.Wide
 	if len(h.Versions) > 0 {

@@ -68,7 +68,7 @@ func (r realistic) history(w io.Writer, format output.Format) error {
 			Suspect: "its nodes did not join", Proof: "static/1+ours1/sha256:ab", Keep: i > 0,
 		})
 	}
-	return History(w, format, h, now)
+	return History(w, format, h, nil, now)
 }
 
 func (r realistic) plan(w io.Writer, format output.Format, full bool) error {

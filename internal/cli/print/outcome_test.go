@@ -37,8 +37,8 @@ func TestFirstPromotionAsksForCustomData(t *testing.T) {
 		"all fields that the cloud returns, and the copy of customData":                       irreversibleParts(loses, true),
 		"the whole recipe": irreversibleParts(&cloud.RecipeChange{From: "ubuntu:2204"}, false),
 	} {
-		if !strings.HasPrefix(message, "be impossible to undo with `kamino rollback`, because ubuntu:2204") ||
-			!strings.HasSuffix(message, "`kamino restore` restores "+want) {
+		if !strings.HasPrefix(message, "need `kamino restore` to undo, because ubuntu:2204") ||
+			!strings.HasSuffix(message, "It restores "+want) {
 			t.Errorf("%q, want at its end %q", message, want)
 		}
 	}

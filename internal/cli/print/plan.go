@@ -206,7 +206,7 @@ func lostForGood(removes []cloud.RecipeField, copied bool) []cloud.RecipeField {
 
 // irreversibleParts describes the parts that no rollback restores after a pool's first prototype.
 func irreversibleParts(c *cloud.RecipeChange, copied bool) string {
-	message := fmt.Sprintf("be impossible to undo with `kamino rollback`, because %s is not a version of the pool. `kamino restore` restores ", orNone(c.From))
+	message := fmt.Sprintf("need `kamino restore` to undo, because %s is not a version that `kamino rollback` could return to. It restores ", orNone(c.From))
 	switch {
 	case len(c.Removes) == 0:
 		return message + "the whole recipe"

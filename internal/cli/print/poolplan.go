@@ -56,17 +56,25 @@ type PoolPlan struct {
 // hidden are the kinds of items behind a decision that seems to be fine, such as CapturedToday.
 var hidden = []attention.Kind{attention.NodesDoNotJoin, attention.CurrentVersionMissing, attention.VersionQuarantined}
 
-// now is the donor and the decision in one word: what needs a person comes before a decision that seems to be fine.
-func (p PoolPlan) now() (donor, decision string) {
+// now is the donor, the decision in one word, and the next run: what needs a person comes before a decision that seems to be
+// fine.
+func (p PoolPlan) now(now time.Time) (donor, decision, next string) {
+	donor, decision, next = orNone(p.Donor), p.Decision.Reason, None
+	if p.Status.NextRun != nil {
+		next = "in " + wording.Duration(p.Status.NextRun.Sub(now))
+	}
 	for _, i := range p.Attention {
 		switch {
 		case i.Kind == attention.CaptureRefused:
-			return None, i.Reason
+			if i.NextAt.After(now) {
+				next = "in " + wording.Duration(i.NextAt.Sub(now))
+			}
+			return None, i.Reason, next
 		case slices.Contains(hidden, i.Kind):
-			return orNone(p.Donor), string(i.Kind)
+			return donor, string(i.Kind), next
 		}
 	}
-	return orNone(p.Donor), p.Decision.Reason
+	return donor, decision, next
 }
 
 // PoolPlans writes plans: in full with all nodes, or a line for each plan.
@@ -82,6 +90,13 @@ func PoolPlans(w io.Writer, format output.Format, plans []PoolPlan, full bool, n
 		}
 		return nil
 	}
+	for _, p := range plans[:min(1, len(plans))] { // the decisions show the items about pools
+		for _, line := range NeedsYou(attention.OfPools(p.Attention), format, now) {
+			if _, err := fmt.Fprintln(w, line); err != nil {
+				return err
+			}
+		}
+	}
 	rows := make([][]string, 0, len(plans))
 	for _, p := range plans {
 		s := p.Status
@@ -89,9 +104,9 @@ func PoolPlans(w io.Writer, format output.Format, plans []PoolPlan, full bool, n
 		if s.ImageBuiltAt != nil {
 			age = Age(s.ImageBuiltAt.Time, now)
 		}
-		donor, decision := p.now()
+		donor, decision, next := p.now(now)
 		row := []string{
-			p.Pool, p.Policy, orNone(s.CurrentVersion), age, fmt.Sprintf("%d/%d", s.Candidates, s.Nodes), donor, decision, nextRun(s, now),
+			p.Pool, p.Policy, orNone(s.CurrentVersion), age, fmt.Sprintf("%d/%d", s.Candidates, s.Nodes), donor, decision, next,
 		}
 		if format == output.Wide {
 			row = append(row, refusalCounts(s.Refusals), p.Decision.Message)
@@ -103,13 +118,6 @@ func PoolPlans(w io.Writer, format output.Format, plans []PoolPlan, full bool, n
 		heading = append(heading, "REFUSED", "WHY")
 	}
 	return table(w, layoutOf(format, "POOL"), heading, rows)
-}
-
-func nextRun(s v1alpha1.PoolStatus, now time.Time) string {
-	if s.NextRun == nil {
-		return None
-	}
-	return "in " + wording.Duration(s.NextRun.Sub(now))
 }
 
 func refusalCounts(refusals []v1alpha1.RefusalCount) string {

@@ -384,7 +384,7 @@ func TestHistoryShowsJoins(t *testing.T) {
 		output.JSON:  {`"joins": { "judged": 3, "joined": 1, "failed": 2, "waiting": 4, "medianSeconds": 48 }`},
 	} {
 		out.Reset()
-		if err := History(&out, format, h, now); err != nil {
+		if err := History(&out, format, h, nil, now); err != nil {
 			t.Fatal(err)
 		}
 		message := strings.Join(strings.Fields(out.String()), " ")

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/attention"
 	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/internal/wording"
 )
@@ -21,7 +22,7 @@ func Prototype(w io.Writer, format output.Format, p *v1alpha1.Prototype, now tim
 		_, err := fmt.Fprintf(w, "prototype.%s/%s\n", v1alpha1.GroupVersion.Group, p.Name)
 		return err
 	default:
-		return tables(w, layout{}, prototypeTable([]v1alpha1.Prototype{*p}, format, now))
+		return tables(w, layout{}, prototypeTable([]v1alpha1.Prototype{*p}, nil, format, now))
 	}
 }
 
@@ -35,26 +36,26 @@ func Presentable(p *v1alpha1.Prototype) *v1alpha1.Prototype {
 	return shown
 }
 
-func prototypeTable(prototypes []v1alpha1.Prototype, format output.Format, now time.Time) grid {
+func prototypeTable(prototypes []v1alpha1.Prototype, items []attention.Item, format output.Format, now time.Time) grid {
 	heading := []string{"NAME", "POOL", "VERSION", "DONOR", "PHASE", "PROGRESS", "READY", "REASON", "AGE"}
 	if format == output.Wide {
 		heading = append(heading, "OUT OF SERVICE", "MESSAGE", "IMAGE")
 	}
 	rows := make([][]string, 0, len(prototypes))
 	for i := range prototypes {
-		rows = append(rows, prototypeRow(&prototypes[i], format == output.Wide, now))
+		rows = append(rows, prototypeRow(&prototypes[i], items, format == output.Wide, now))
 	}
 	return newGrid(heading, rows)
 }
 
-func prototypeRow(p *v1alpha1.Prototype, wide bool, now time.Time) []string {
+func prototypeRow(p *v1alpha1.Prototype, items []attention.Item, wide bool, now time.Time) []string {
 	ready := None
 	if c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReady); c != nil {
 		ready = string(c.Status)
 	}
 	row := []string{
 		p.Name, p.Spec.Pool, p.Spec.Version, p.Spec.Donor.NodeName, orNone(string(p.Status.Phase)),
-		orNone(p.Status.Progress), ready, orNone(reason(p)), Age(p.CreationTimestamp.Time, now),
+		orNone(attention.Progress(p, items)), ready, orNone(reason(p)), Age(p.CreationTimestamp.Time, now),
 	}
 	if wide {
 		image := ""

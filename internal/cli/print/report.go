@@ -164,16 +164,31 @@ func Status(w io.Writer, format output.Format, report Report, now time.Time) err
 		return err
 	}
 	report, healthy := folded(report, format)
-	shown := []grid{poolTable(report.Pools, format)}
-	detailed := slices.DeleteFunc(slices.Clone(report.Pools), func(p PoolStatus) bool { return slices.Contains(healthy, p.Name) })
+	isHealthy := func(p PoolStatus) bool { return slices.Contains(healthy, p.Name) }
+	detailed := slices.DeleteFunc(slices.Clone(report.Pools), isHealthy)
+	var shown []grid
+	if len(detailed) > 0 {
+		shown = append(shown, poolTable(detailed, format))
+	}
 	if slices.ContainsFunc(detailed, func(p PoolStatus) bool { return len(p.Versions) > 0 }) {
 		shown = append(shown, versionTable(detailed, format, now))
 	}
 	if len(report.Captures) > 0 {
-		shown = append(shown, prototypeTable(report.Captures, format, now))
+		shown = append(shown, prototypeTable(report.Captures, report.Attention, format, now))
 	}
 	if err := tables(w, layoutOf(format, "POOL"), shown...); err != nil {
 		return err
+	}
+	if len(healthy) > 0 {
+		if len(detailed) > 0 {
+			if _, err := fmt.Fprintln(w); err != nil {
+				return err
+			}
+		}
+		rest := slices.DeleteFunc(report.Pools, func(p PoolStatus) bool { return !isHealthy(p) })
+		if err := tables(w, layoutOf(format, ""), poolTable(rest, format)); err != nil {
+			return err
+		}
 	}
 	report.Pools = detailed
 	return notes(w, report, len(healthy), now)

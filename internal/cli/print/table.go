@@ -264,12 +264,12 @@ func (g grid) wrapped(width int) (grid, bool) {
 	}
 	out := grid{gap: g.gap}
 	for _, row := range g.rows {
-		for i, line := range strings.Split(output.Wrap(row[last], left), "\n") {
+		for i, line := range linesOf(row[last], left) {
 			next := make([]string, len(row))
 			if i == 0 {
 				next = slices.Clone(row)
 			}
-			next[last] = shortened(line, left)
+			next[last] = line
 			out.rows = append(out.rows, next)
 		}
 	}
@@ -288,14 +288,30 @@ func (g grid) below(width int) grid {
 		for i, row := range bare.rows {
 			out.rows = append(out.rows, row)
 			if text := g.rows[i][at]; i > 0 && text != "" && text != None {
-				for _, line := range strings.Split(output.Wrap(strings.ToLower(name)+": "+text, width-2), "\n") {
-					out.rows = append(out.rows, []string{"  " + shortened(line, width-2)})
+				for _, line := range linesOf(strings.ToLower(name)+": "+text, width-2) {
+					out.rows = append(out.rows, []string{"  " + line})
 				}
 			}
 		}
 		return out
 	}
 	return g
+}
+
+// linesOf wraps free text at words. A word that is wider than the line is broken, if possible at a part of its name, because
+// free text loses its meaning with a part left out.
+func linesOf(text string, width int) (lines []string) {
+	for _, line := range strings.Split(output.Wrap(text, width), "\n") {
+		for utf8.RuneCountInString(line) > width {
+			head := string([]rune(line)[:width])
+			if at := strings.LastIndexAny(head, "/-."); at > width/2 {
+				head = head[:at+1]
+			}
+			lines, line = append(lines, head), line[len(head):]
+		}
+		lines = append(lines, line)
+	}
+	return lines
 }
 
 // shortened is a text of at most the width, with "…" at the end of a longer text.

@@ -97,7 +97,9 @@ func fail(op string, resource fmt.Stringer, err error) error {
 	default:
 		out.Kind, out.Message = withoutCode(err)
 	}
-	out.Message += remedyOf(out)
+	if remedy := remedyOf(out); remedy != "" {
+		out.Message = strings.TrimSuffix(out.Message, ".") + remedy
+	}
 	return out
 }
 

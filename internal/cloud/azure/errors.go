@@ -127,7 +127,7 @@ func fromResponse(out *cloud.Error, response *azcore.ResponseError) {
 	case cloud.Throttled, cloud.Unavailable:
 		out.RetryAfter = retryAfter(response.RawResponse)
 	case cloud.QuotaExceeded:
-		out.Message += " (ask Azure for a larger quota, or delete unused resources)"
+		out.Message = strings.TrimSuffix(out.Message, ".") + "; ask Azure for a larger quota, or delete unused resources"
 	case cloud.NotFound, cloud.Conflict, cloud.Invalid, cloud.Unsupported, cloud.Refused:
 	}
 }

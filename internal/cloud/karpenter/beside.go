@@ -186,6 +186,10 @@ func (b *beside) EnsureRebuilt(ctx context.Context, id cloud.InstanceID, version
 	return b.ofInstance(ctx, id).EnsureRebuilt(ctx, id, version)
 }
 
+func (b *beside) ResizeWarmPool(ctx context.Context, pool cloud.PoolID, from, to cloud.WarmLimits) error {
+	return b.of(pool).ResizeWarmPool(ctx, pool, from, to)
+}
+
 func (b *beside) Instances(ctx context.Context, pool cloud.PoolID) ([]cloud.Instance, error) {
 	return b.of(pool).Instances(ctx, pool)
 }

@@ -204,3 +204,8 @@ func (r *PoolProvider) EnsureRebuilt(_ context.Context, id cloud.InstanceID, _ s
 	return cloud.Rebuild{}, &cloud.Error{Kind: cloud.Unsupported, Op: "rebuild", Resource: string(id),
 		Message: "Karpenter rebuilds no node in place: delete the NodeClaim, and Karpenter launches another"}
 }
+
+// ResizeWarmPool implements cloud.PoolProvider: Karpenter keeps no instances ready.
+func (r *PoolProvider) ResizeWarmPool(_ context.Context, pool cloud.PoolID, _, _ cloud.WarmLimits) error {
+	return &cloud.Error{Kind: cloud.NotFound, Op: "resize the warm pool of", Resource: string(pool), Message: "the pool has no warm pool"}
+}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/wording"
 )
 
 // Text is the value with its unit, or "unknown". Less than an hour is in minutes, and a value below one has two digits.
@@ -61,7 +62,7 @@ func (f Facts) timeSaved(builds []Build) Figure {
 		figure.Source = "unknown: no node of a version was built in this time"
 	default:
 		figure.Value = known(float64(saved) / 3600)
-		figure.Source = fmt.Sprintf("median from the creation of the instance to Ready, %d nodes of versions against other images", nodes)
+		figure.Source = fmt.Sprintf("median from the creation of the instance to Ready, %s of versions against other images", wording.Count(nodes, "node"))
 	}
 	return figure
 }
@@ -228,12 +229,12 @@ func (f Facts) exposure() Figure {
 	}
 	figure.Source = "tag kamino-patched-at of versions, and annotations of nodes with the time of a patch; time before the last patch of a node is not counted"
 	if unknown > 0 {
-		figure.Source += fmt.Sprintf("; without %d nodes of unknown patch level", unknown)
+		figure.Source += fmt.Sprintf("; without %s of unknown patch level", wording.Count(unknown, "node"))
 	}
 	if unknown < len(f.Nodes) || len(f.Nodes) == 0 {
 		figure.Value = known(missing.Hours())
 	} else {
-		figure.Source = fmt.Sprintf("unknown: the patch level of %d nodes is unknown", unknown)
+		figure.Source = fmt.Sprintf("unknown: the patch level of %s is unknown", wording.Count(unknown, "node"))
 	}
 	return figure
 }
@@ -439,10 +440,10 @@ func (f Facts) storage() Figure {
 	if unsized == len(all) && unsized > 0 {
 		figure.Value, figure.Source = nil, "unknown: the cloud reports no sizes"
 	} else if unsized > 0 {
-		figure.Source += fmt.Sprintf("; without %d versions of unknown size", unsized)
+		figure.Source += fmt.Sprintf("; without %s of unknown size", wording.Count(unsized, "version"))
 	}
 	if untimed > 0 && figure.Value != nil {
-		figure.Source += fmt.Sprintf("; without %d deleted versions of unknown end", untimed)
+		figure.Source += fmt.Sprintf("; without %s of unknown end", wording.Count(untimed, "deleted version"))
 	}
 	return figure
 }

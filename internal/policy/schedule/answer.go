@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/wording"
 )
 
 // Reasons of an answer.
@@ -96,9 +97,9 @@ func (s *Schedule) At(now time.Time, past PastCaptures, failures v1alpha1.Failur
 	switch {
 	case past.Failures >= limit:
 		return Answer{Reason: TooManyFailures, Message: fmt.Sprintf(
-			"%d captures in a row have failed, the last of them prototype %s, and the policy allows %d (failures.limit): "+
+			"%s in a row failed, the last of them prototype %s, and the policy allows %d (failures.limit): "+
 				"see `kamino describe %s`. Correct the cause. "+
-				"To let the policy continue, delete the failed Prototypes or capture a node by hand", past.Failures, past.Failed, limit, past.Failed)}
+				"To let the policy continue, delete the failed Prototypes or capture a node by hand", wording.Count(past.Failures, "capture"), past.Failed, limit, past.Failed)}
 	case s.free(now).IsZero():
 		message, _ := s.Never(now)
 		return Answer{Reason: NeverFires, Message: message}
