@@ -30,12 +30,12 @@ const gibHour = 1.0 / 730
 func items(of time.Duration) []item {
 	hours := of.Hours()
 	return []item{
-		{"instances of the group, " + smallType, 0.0075, "instance-hour", maxGroup * hours},
-		{"two instances beside the group, " + oldType + " or " + smallType, 0.0095, "instance-hour", 2 * hours},
-		{"their disks and three volumes, gp3", 0.15 * gibHour, "GiB-hour", (maxGroup + 2 + 3) * maxSize * hours},
-		{"two snapshots", 0.08 * gibHour, "GiB-hour", 2 * maxSize * hours},
-		{"network without gateway and public address", 0, "hour", hours},
-		{"requests of the API", 0, "request", maxCalls},
+		{"the group, " + smallType, 0.0075, "instance-hour", maxGroup * hours},
+		{"two beside it, " + oldType + " or " + smallType, 0.0095, "instance-hour", 2 * hours},
+		{"disks and volumes, gp3", 0.15 * gibHour, "GiB-hour", (maxGroup + 2 + 3) * maxSize * hours},
+		{"snapshots", 0.08 * gibHour, "GiB-hour", 2 * maxSize * hours},
+		{"network without a gateway", 0, "hour", hours},
+		{"API requests", 0, "request", maxCalls},
 	}
 }
 
@@ -56,6 +56,10 @@ func printPrice(out io.Writer, of time.Duration) {
 		fmt.Fprintf(t, "%s\t%.0f %s\t%.6f\t%.3f\n", i.what, i.most, i.unit, i.dollars, i.most*i.dollars)
 	}
 	_ = t.Flush() // of a terminal or a buffer
-	fmt.Fprintf(out, "\nAt most %.2f $ in %s, if all of it ran all the time. The prices are assumed from AWS's lists "+
-		"(https://aws.amazon.com/ec2/pricing/on-demand/, https://aws.amazon.com/ebs/pricing/), without tax.\n", price(of), of)
+	fmt.Fprintf(out, `
+At most %.2f $ in %.0f hours, if all of it ran all the time. The prices are
+assumed, from AWS's lists of November 2026, and have no tax:
+https://aws.amazon.com/ec2/pricing/on-demand/
+https://aws.amazon.com/ebs/pricing/
+`, price(of), of.Hours())
 }

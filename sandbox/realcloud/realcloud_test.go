@@ -605,3 +605,28 @@ func TestSimulationRefusesAWrongCredential(t *testing.T) {
 		t.Error("a run with a wrong secret succeeded")
 	}
 }
+
+// TestPages holds the pages to the program: the price, the number of checks, and a row for each report.
+func TestPages(t *testing.T) {
+	read := func(path string) string {
+		text, err := os.ReadFile(filepath.Join("../../docs", path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	prices := &bytes.Buffer{}
+	printPrice(prices, lifetime)
+	page := read("contribute/verify-cloud.md")
+	for _, text := range []string{"```text\n" + prices.String() + "```\n", fmt.Sprintf("tries %d assumptions", len(checks))} {
+		if !strings.Contains(page, text) {
+			t.Errorf("docs/contribute/verify-cloud.md lacks\n%s", text)
+		}
+	}
+	_, table, found := strings.Cut(read("reference/verification.md"), "| cloud | region | month |")
+	table, _, _ = strings.Cut(table, "\n\n")
+	reports, err := filepath.Glob("testdata/reports/*.json")
+	if err != nil || !found || strings.Count(table, "\n")-1 != len(reports) {
+		t.Errorf("docs/reference/verification.md has %d rows for %d reports: %v", strings.Count(table, "\n")-1, len(reports), err)
+	}
+}
