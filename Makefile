@@ -237,7 +237,7 @@ VERIFY ?= run
 .PHONY: verify-cloud
 verify-cloud: ## Try on your own AWS account what Kamino only assumes, and remove everything again: CLOUD=aws (VERIFY="run --limit 1", clean, price, dry-run).
 	@cd sandbox && $(GO) build -ldflags '-X github.com/kamino-dev/kamino/internal/build.Version=$(VERSION)' -o ../$(BIN)/verify-cloud ./cmd/verify-cloud
-	@$(BIN)/verify-cloud $(VERIFY) --cloud $(CLOUD)
+	@$(BIN)/verify-cloud $(firstword $(VERIFY)) --cloud $(CLOUD) $(wordlist 2,99,$(VERIFY))
 
 RELEASE_TOOLS := $(BIN)/release-tools
 # Each of four platforms compiles all packages once. goreleaser's default limit of one hour is too short for two cores.

@@ -142,7 +142,8 @@ func choose(found []Run, o options, now time.Time) (Run, error) {
 	case len(found) == 0:
 		return Run{Name: cmp.Or(o.run, newName()), End: now.Add(lifetime)}, nil
 	case !found[0].End.After(now):
-		return Run{}, fmt.Errorf("the run %s ended at %s; remove it with `verify-cloud clean --run %s`", found[0].Name, found[0].End.Format(time.RFC3339), found[0].Name)
+		return Run{}, fmt.Errorf("the run %s ended at %s; remove it with `verify-cloud clean --run %s`",
+			found[0].Name, found[0].End.Format(time.RFC3339), found[0].Name)
 	}
 	return found[0], nil
 }

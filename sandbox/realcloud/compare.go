@@ -42,7 +42,7 @@ func Compare(report, simulated *Report) []string {
 
 // Times differ by more than looks and luck if one is this much longer than the other, in seconds and as a factor.
 const (
-	apart  = 20.0
+	apart  = 30.0
 	factor = 3.0
 )
 

@@ -37,7 +37,7 @@ func Policy(run string) ([]byte, error) {
 		{Sid: "CreateFromTagged", Effect: "Allow", Action: of("ec2", creates), Resource: anything, Condition: has},
 		{Sid: "LaunchWith", Effect: "Allow", Action: []string{"ec2:RunInstances"},
 			Resource: []string{"arn:aws:ec2:*::image/*", "arn:aws:ec2:*:*:security-group/*"}},
-		{Sid: "RegisterFromTagged", Effect: "Allow", Action: []string{"ec2:CreateReplaceRootVolumeTask"},
+		{Sid: "ReplaceRoot", Effect: "Allow", Action: []string{"ec2:CreateReplaceRootVolumeTask"},
 			Resource: []string{"arn:aws:ec2:*:*:volume/*"}},
 		{Sid: "TagWhatIsNew", Effect: "Allow", Action: []string{"ec2:CreateTags"}, Resource: anything, Condition: map[string]map[string]string{
 			"StringEquals": requested, "StringLike": {"ec2:CreateAction": "*"}}},

@@ -136,7 +136,7 @@ func (l *lab) wantNoSecrets() {
 	l.must(err)
 	credential, err := l.config.Credentials.Retrieve(l.Context())
 	l.must(err)
-	for _, secret := range []string{simulatedAccount, simulatedKey, credential.SecretAccessKey, "user/somebody"} {
+	for _, secret := range []string{simulatedAccount, simulatedKey, credential.SecretAccessKey, "user/someone"} {
 		if strings.Contains(string(text), secret) {
 			l.Errorf("the report of a run has %s", secret)
 		}
@@ -146,14 +146,14 @@ func (l *lab) wantNoSecrets() {
 	}
 }
 
-// TestReports plays back the reports of real clouds. A difference is mended in the simulation.
+// TestReports plays back the reports of real clouds. A difference is fixed in the simulation.
 func TestReports(t *testing.T) {
 	files, err := filepath.Glob("testdata/reports/*.json")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(files) == 0 {
-		t.Skip("nobody has sent a report yet")
+		t.Skip("no one has sent a report yet")
 	}
 	simulated, err := simulatedReport(t.Context(), io.Discard, nil)
 	if err != nil {
@@ -431,11 +431,11 @@ func TestGuard(t *testing.T) {
 			_, err := s.ec2.StopInstances(ctx, &ec2.StopInstancesInput{InstanceIds: []string{"i-1"}})
 			return err
 		},
-		"a volume of somebody": func() error {
+		"a volume of someone": func() error {
 			_, err := s.ec2.DeleteVolume(ctx, &ec2.DeleteVolumeInput{VolumeId: foreign.VolumeId})
 			return err
 		},
-		"a snapshot of somebody's volume": func() error {
+		"a snapshot of someone's volume": func() error {
 			_, err := s.ec2.CreateSnapshot(ctx, &ec2.CreateSnapshotInput{VolumeId: foreign.VolumeId, TagSpecifications: s.tagged(types.ResourceTypeSnapshot)})
 			return err
 		},
@@ -475,7 +475,7 @@ func TestGuard(t *testing.T) {
 				TagSpecifications: s.tagged(types.ResourceTypeInstance)})
 			return err
 		},
-		"a group of somebody": func() error {
+		"a group of someone": func() error {
 			_, err := s.groups.DeleteAutoScalingGroup(ctx, &autoscaling.DeleteAutoScalingGroupInput{AutoScalingGroupName: sdk.String("production")})
 			return err
 		},

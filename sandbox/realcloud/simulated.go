@@ -46,7 +46,7 @@ func simulate(policy string) (*simulation, error) {
 	now := clock.Clock{Calendar: calendar}
 	secret := rand.Text()
 	s.server, err = simulator.New(simulator.Config{Dir: dir, Clock: now, Fleet: fleet.NewMemory(), Account: simulatedAccount, Region: simulatedRegion,
-		Lag: simulatedLag, Users: []simulator.User{{Name: "somebody", KeyID: simulatedKey, Secret: secret, Policy: policy}},
+		Lag: simulatedLag, Users: []simulator.User{{Name: "someone", KeyID: simulatedKey, Secret: secret, Policy: policy}},
 		Images: []simulator.Platform{{ID: "ami-0123456789abcdef0", Name: "al2023-ami-minimal-2023.9.20251117.1-kernel-6.1-x86_64",
 			Content: "platform:x86", Size: 2, Uefi: "QU1aTlVFRkkAAAAA", Tpm: "v2.0"}},
 		DeniedKeys: []string{noKey},

@@ -319,7 +319,7 @@ func (s *session) instanceToken(ctx context.Context) (string, error) {
 	return "the same instance", nil
 }
 
-// terminatedShown ends the instance of the token and looks for it some minutes later. An hour would cost more than it tells.
+// terminatedShown ends the instance of the token and looks for it some minutes later. An hour would cost more than it shows.
 func (s *session) terminatedShown(ctx context.Context) (string, error) {
 	id, err := s.tokenInstance(ctx)
 	if err != nil {
