@@ -302,6 +302,7 @@ func TestKilled(t *testing.T) {
 				break
 			}
 			when := fmt.Sprintf("killed at change %d, %s, answered: %t", at, action, after)
+			t.Log(when)
 			out := &bytes.Buffer{}
 			if err := cleanIn(t.Context(), l.world, options{}, out); err != nil {
 				t.Errorf("%s: %v\n%s", when, err, out)

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
+	astypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 )
@@ -91,33 +92,17 @@ func (s *session) copyRoot(ctx context.Context, i *types.Instance) (string, erro
 
 // uefiVariables registers an image of the root with the variables of the running instance.
 func (s *session) uefiVariables(ctx context.Context) (string, error) {
-	i, err := s.donor(ctx)
-	if err != nil {
-		return "", err
-	}
-	variables, err := s.ec2.GetInstanceUefiData(ctx, &ec2.GetInstanceUefiDataInput{InstanceId: i.InstanceId})
-	if err != nil {
-		return "", err
-	}
 	found, err := s.images(ctx)
 	if err != nil {
 		return "", err
 	}
 	began := s.now()
-	if len(found) == 0 {
-		snapshot, err := s.copyRoot(ctx, i)
+	if len(found) == 0 { // else an interrupted run has registered it
+		in, err := s.registration(ctx)
 		if err != nil {
 			return "", err
 		}
 		began = s.now()
-		in := &ec2.RegisterImageInput{Name: sdk.String(s.guard.name()), Architecture: types.ArchitectureValuesX8664, VirtualizationType: sdk.String("hvm"),
-			EnaSupport: sdk.Bool(true), BootMode: s.image.BootMode, ImdsSupport: types.ImdsSupportValuesV20,
-			RootDeviceName: i.RootDeviceName, TagSpecifications: s.tagged(types.ResourceTypeImage),
-			BlockDeviceMappings: []types.BlockDeviceMapping{{DeviceName: i.RootDeviceName, Ebs: &types.EbsBlockDevice{SnapshotId: sdk.String(snapshot),
-				VolumeType: types.VolumeTypeGp3, DeleteOnTermination: sdk.Bool(true)}}}}
-		if data := sdk.ToString(variables.UefiData); data != "" {
-			in.UefiData = variables.UefiData
-		}
 		if _, err := s.ec2.RegisterImage(ctx, in); code(err) != "" {
 			return "refused: " + code(err), nil
 		} else if err != nil {
@@ -148,6 +133,31 @@ func (s *session) uefiVariables(ctx context.Context) (string, error) {
 	return "an image that is " + string(state), nil
 }
 
+// registration is the request for an image of the root of an instance of the group, with the instance's variables.
+func (s *session) registration(ctx context.Context) (*ec2.RegisterImageInput, error) {
+	i, err := s.donor(ctx)
+	if err != nil {
+		return nil, err
+	}
+	variables, err := s.ec2.GetInstanceUefiData(ctx, &ec2.GetInstanceUefiDataInput{InstanceId: i.InstanceId})
+	if err != nil {
+		return nil, err
+	}
+	snapshot, err := s.copyRoot(ctx, i)
+	if err != nil {
+		return nil, err
+	}
+	in := &ec2.RegisterImageInput{Name: sdk.String(s.guard.name()), Architecture: types.ArchitectureValuesX8664, VirtualizationType: sdk.String("hvm"),
+		EnaSupport: sdk.Bool(true), BootMode: s.image.BootMode, ImdsSupport: types.ImdsSupportValuesV20,
+		RootDeviceName: i.RootDeviceName, TagSpecifications: s.tagged(types.ResourceTypeImage),
+		BlockDeviceMappings: []types.BlockDeviceMapping{{DeviceName: i.RootDeviceName, Ebs: &types.EbsBlockDevice{SnapshotId: sdk.String(snapshot),
+			VolumeType: types.VolumeTypeGp3, DeleteOnTermination: sdk.Bool(true)}}}}
+	if sdk.ToString(variables.UefiData) != "" {
+		in.UefiData = variables.UefiData
+	}
+	return in, nil
+}
+
 // rebuild is what the replacement of a root volume showed.
 type rebuild struct{ group, image string }
 
@@ -171,31 +181,68 @@ func (s *session) replaceRoot(ctx context.Context) (*rebuild, error) {
 	if err != nil {
 		return nil, err
 	}
-	id := sdk.ToString(i.InstanceId)
+	kept, err := s.sameMembers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	state, err := s.replace(ctx, sdk.ToString(i.InstanceId), own, kept)
+	if err != nil {
+		return nil, err
+	}
+	same := true
+	if _, err := s.watch(ctx, quiet, func() (bool, error) {
+		same, err = kept()
+		return !same, err
+	}); err != nil {
+		return nil, err
+	}
+	if i, err = s.instance(ctx, sdk.ToString(i.InstanceId)); err != nil {
+		return nil, err
+	}
+	out := &rebuild{group: "the same instances", image: "the task " + string(state)}
+	if !same {
+		out.group = "an instance was replaced"
+	}
+	if state == types.ReplaceRootVolumeTaskStateSucceeded && i != nil {
+		if out.image = "the old image"; sdk.ToString(i.ImageId) == own {
+			out.image = "the new image"
+		}
+	}
+	s.rebuilt = out
+	return out, nil
+}
+
+// sameMembers returns a look that reports whether the group has had the same instances in service at every look.
+func (s *session) sameMembers(ctx context.Context) (func() (bool, error), error) {
 	before, err := s.mustGroup(ctx)
-	if err != nil {
-		return nil, err
-	}
-	began := s.now()
-	out, err := s.ec2.CreateReplaceRootVolumeTask(ctx, &ec2.CreateReplaceRootVolumeTaskInput{InstanceId: i.InstanceId, ImageId: sdk.String(own),
-		DeleteReplacedRootVolume: sdk.Bool(true), TagSpecifications: s.tagged(types.ResourceTypeReplaceRootVolumeTask)})
-	if err != nil {
-		return nil, err
-	}
-	task, state, kept := sdk.ToString(out.ReplaceRootVolumeTask.ReplaceRootVolumeTaskId), types.ReplaceRootVolumeTaskState(""), true
-	look := func() error {
+	same := true
+	return func() (bool, error) {
 		g, err := s.mustGroup(ctx)
 		if err != nil {
-			return err
+			return false, err
 		}
 		for _, m := range before.Instances {
 			now := member(g, sdk.ToString(m.InstanceId))
-			kept = kept && now != nil && now.LifecycleState == "InService"
+			same = same && now != nil && now.LifecycleState == astypes.LifecycleStateInService
 		}
-		return nil
+		return same, nil
+	}, err
+}
+
+// replace asks for the replacement and returns the state at its end. Each look at the task is one at the group, too.
+func (s *session) replace(ctx context.Context, id, image string, kept func() (bool, error)) (state types.ReplaceRootVolumeTaskState, err error) {
+	began := s.now()
+	out, err := s.ec2.CreateReplaceRootVolumeTask(ctx, &ec2.CreateReplaceRootVolumeTaskInput{InstanceId: sdk.String(id), ImageId: sdk.String(image),
+		DeleteReplacedRootVolume: sdk.Bool(true), TagSpecifications: s.tagged(types.ResourceTypeReplaceRootVolumeTask)})
+	if err != nil {
+		return "", err
 	}
+	task := sdk.ToString(out.ReplaceRootVolumeTask.ReplaceRootVolumeTaskId)
+	ends := []types.ReplaceRootVolumeTaskState{types.ReplaceRootVolumeTaskStateSucceeded, types.ReplaceRootVolumeTaskStateFailed,
+		types.ReplaceRootVolumeTaskStateFailedDetached}
 	err = s.until(ctx, "a new root volume", lookFor, func() (bool, error) {
-		tasks, err := s.ec2.DescribeReplaceRootVolumeTasks(ctx, &ec2.DescribeReplaceRootVolumeTasksInput{Filters: append(s.ours(), filter("instance-id", id))})
+		tasks, err := s.ec2.DescribeReplaceRootVolumeTasks(ctx, &ec2.DescribeReplaceRootVolumeTasksInput{
+			Filters: append(s.ours(), filter("instance-id", id))})
 		if err != nil {
 			return false, err
 		}
@@ -204,32 +251,13 @@ func (s *session) replaceRoot(ctx context.Context) (*rebuild, error) {
 				state = t.TaskState
 			}
 		}
-		if err := look(); err != nil {
-			return false, err
-		}
-		return state == types.ReplaceRootVolumeTaskStateSucceeded || state == types.ReplaceRootVolumeTaskStateFailed ||
-			state == types.ReplaceRootVolumeTaskStateFailedDetached, nil
+		_, err = kept()
+		return slices.Contains(ends, state), err
 	})
-	if err != nil {
-		return nil, err
+	if err == nil {
+		s.measure("until a root volume is replaced", s.now().Sub(began))
 	}
-	s.measure("until a root volume is replaced", s.now().Sub(began))
-	if _, err := s.watch(ctx, quiet, func() (bool, error) { return false, look() }); err != nil {
-		return nil, err
-	}
-	if i, err = s.instance(ctx, id); err != nil {
-		return nil, err
-	}
-	s.rebuilt = &rebuild{group: "the same instances", image: "the task " + string(state)}
-	if !kept {
-		s.rebuilt.group = "an instance was replaced"
-	}
-	if state == types.ReplaceRootVolumeTaskStateSucceeded && i != nil {
-		if s.rebuilt.image = "the old image"; sdk.ToString(i.ImageId) == own {
-			s.rebuilt.image = "the new image"
-		}
-	}
-	return s.rebuilt, nil
+	return state, err
 }
 
 func (s *session) rootInGroup(ctx context.Context) (string, error) {
