@@ -54,7 +54,7 @@ func (s *session) makeGroup(ctx context.Context) error {
 		}
 	}
 	began := s.now()
-	if err := s.settle(ctx, 2, "1"); err != nil {
+	if err := s.settle(ctx, 2); err != nil {
 		return err
 	}
 	if g == nil {
@@ -63,9 +63,9 @@ func (s *session) makeGroup(ctx context.Context) error {
 	return nil
 }
 
-// settle brings the group to n instances in service that nothing protects, with a version of the template and without hooks, whatever an
+// settle brings the group to n instances in service that nothing protects, with the first version of the template and without hooks, whatever an
 // earlier check or an interrupted run left.
-func (s *session) settle(ctx context.Context, n int32, version string) error {
+func (s *session) settle(ctx context.Context, n int32) error {
 	hooks, err := s.groups.DescribeLifecycleHooks(ctx, &autoscaling.DescribeLifecycleHooksInput{AutoScalingGroupName: s.groupName()})
 	if err != nil {
 		return err
@@ -86,7 +86,7 @@ func (s *session) settle(ctx context.Context, n int32, version string) error {
 			}
 		}
 	}
-	if err := s.resize(ctx, 0, maxGroup, n, version); err != nil {
+	if err := s.resize(ctx, 0, maxGroup, n, "1"); err != nil {
 		return err
 	}
 	ended := map[string]bool{}
@@ -171,7 +171,7 @@ func (s *session) enterStandby(ctx context.Context, id string) error {
 
 // inStandby is an instance in standby, beside two in service.
 func (s *session) inStandby(ctx context.Context) (string, error) {
-	if err := s.settle(ctx, 3, "1"); err != nil {
+	if err := s.settle(ctx, 3); err != nil {
 		return "", err
 	}
 	g, err := s.mustGroup(ctx)

@@ -92,17 +92,32 @@ func (g *guard) admit(ctx context.Context, action string, does rule, form url.Va
 			return &refusal{action, err.Error()}
 		}
 	}
+	if err := g.admitNew(action, does, in); err != nil {
+		return err
+	}
+	return g.admitOld(ctx, action, does, form)
+}
+
+// admitNew refuses to make what lacks the tags of the run.
+func (g *guard) admitNew(action string, does rule, in *query.Value) error {
 	if does.tagged != "" && !g.tags(in, does.tagged) {
 		return &refusal{action, "the new " + does.tagged + " lacks the tags of the run"}
 	}
 	if at := in.At("LaunchTemplateData"); at != nil && (!g.tags(at, "instance") || !g.tags(at, "volume") || !g.tags(at, "network-interface")) {
 		return &refusal{action, "the template does not give the tags of the run to instances, volumes and network interfaces"}
 	}
-	if does.service == "autoscaling" && in.Get("AutoScalingGroupName") != g.name() {
-		return &refusal{action, fmt.Sprintf("the group %q is not of the run", in.Get("AutoScalingGroupName"))}
-	}
-	if does.service == "autoscaling" && does.effect == changes && !g.owns(ctx, g.name()) {
-		return &refusal{action, "the group has no tag " + TagRun + "=" + g.run}
+	return nil
+}
+
+// admitOld refuses to name what lacks the tag of the run, in any parameter.
+func (g *guard) admitOld(ctx context.Context, action string, does rule, form url.Values) error {
+	if does.service == "autoscaling" {
+		switch name := form.Get("AutoScalingGroupName"); {
+		case name != g.name():
+			return &refusal{action, fmt.Sprintf("the group %q is not of the run", name)}
+		case does.effect == changes && !g.owns(ctx, name):
+			return &refusal{action, "the group has no tag " + TagRun + "=" + g.run}
+		}
 	}
 	named := 0
 	for _, key := range slices.Sorted(maps.Keys(form)) {

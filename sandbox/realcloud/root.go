@@ -166,7 +166,7 @@ func (s *session) replaceRoot(ctx context.Context) (*rebuild, error) {
 	if s.rebuilt != nil {
 		return s.rebuilt, nil
 	}
-	if err := s.settle(ctx, 2, "1"); err != nil {
+	if err := s.settle(ctx, 2); err != nil {
 		return nil, err
 	}
 	found, err := s.images(ctx)

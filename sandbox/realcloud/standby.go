@@ -14,7 +14,7 @@ import (
 
 // standbyProtection puts a protected instance into standby.
 func (s *session) standbyProtection(ctx context.Context) (string, error) {
-	if err := s.settle(ctx, 3, "1"); err != nil {
+	if err := s.settle(ctx, 3); err != nil {
 		return "", err
 	}
 	g, err := s.mustGroup(ctx)
@@ -167,7 +167,7 @@ func (b *balance) see(g *astypes.AutoScalingGroup) {
 
 // standbyZones empties a zone by standby and watches the group.
 func (s *session) standbyZones(ctx context.Context) (string, error) {
-	if err := s.settle(ctx, 3, "1"); err != nil {
+	if err := s.settle(ctx, 3); err != nil {
 		return "", err
 	}
 	g, err := s.mustGroup(ctx)

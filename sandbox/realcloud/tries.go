@@ -186,7 +186,7 @@ func (s *session) otherSubnet(ctx context.Context) (string, error) {
 
 // newVersion gives the group a new version, and lets it launch.
 func (s *session) newVersion(ctx context.Context) (string, error) {
-	if err := s.settle(ctx, 2, "1"); err != nil {
+	if err := s.settle(ctx, 2); err != nil {
 		return "", err
 	}
 	version, err := s.version(ctx, "promoted", nil)
