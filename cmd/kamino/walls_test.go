@@ -52,7 +52,7 @@ var rooms = map[string]room{
 	"internal/history/timeline":     {pure: true, own: "api history wording", foreign: kubeTypes},
 	"internal/node/reservations":    {pure: true, own: "api cloud node/nodestate", foreign: kubeTypes},
 	"internal/wording":              {pure: true},
-	"internal/scrub":                {pure: true},
+	"internal/scrub":                {},
 	"internal/wording/page":         {pure: true},
 	"internal/capture/admission":    {pure: true, own: "api cloud history history/imagecount cloud/imageversion selection", foreign: kubeTypes},
 	"internal/step":                 {pure: true},
