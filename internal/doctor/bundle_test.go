@@ -91,7 +91,7 @@ func TestTextHasNoSecrets(t *testing.T) {
 	}
 	const id = "/subscriptions/6f1c2a34-0000-4000-8000-1234567890ab/resourceGroups/MC_Pool1_RG/providers/Microsoft.Compute/virtualMachineScaleSets/aks-Nodes1-vmss"
 	const plain = id + " sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08 AKSUbuntu-2204gen2containerd-202611.07.0 topologyKey: kubernetes.io/hostname " +
-		"/var/lib/kubelet/plugins/RotateKubeletServerCertificate, author: somebody, passed: 12345, pool nodes-pool1 builds new nodes from version 2026.11.30; image ami-0a36932aa96e034ee, uid 5f0c3f0e-8a53-4a6b-9d0e-3c1b2a4d5e6f"
+		"/var/lib/kubelet/plugins/RotateKubeletServerCertificate, author: someone, passed: 12345, pool nodes-pool1 builds new nodes from version 2026.11.30; image ami-0a36932aa96e034ee, uid 5f0c3f0e-8a53-4a6b-9d0e-3c1b2a4d5e6f"
 	if scrub.Text(plain) != plain {
 		t.Errorf("a plain line became %q", scrub.Text(plain))
 	}

@@ -20,13 +20,13 @@ import (
 
 const usage = `verify-cloud checks on a real AWS account what Kamino only assumes, and removes everything that it made.
 
-  verify-cloud run       make a network and a group, run the checks, write a report, remove everything
-  verify-cloud clean     remove what an interrupted run left
-  verify-cloud price     the most that a run can cost, from assumed list prices
-  verify-cloud checks    the assumptions, and those that cannot be checked
-  verify-cloud dry-run   each call of a run with its permission, against the simulated cloud; no account is used
-  verify-cloud policy    an IAM policy for one run, limited to its tag (--run)
-  verify-cloud compare REPORT...   the differences between reports and the simulation
+  verify-cloud run       make a network and a group, run the checks, write a report, remove everything.
+  verify-cloud clean     remove what an interrupted run left.
+  verify-cloud price     the most that a run can cost, from assumed list prices.
+  verify-cloud checks    the assumptions, and those that cannot be checked.
+  verify-cloud dry-run   each call of a run with its permission, against the simulated cloud; no account is used.
+  verify-cloud policy    an IAM policy for one run, limited to its tag (--run).
+  verify-cloud compare REPORT...   the differences between reports and the simulation.
 
 Flags follow the command. docs/contribute/verify-cloud.md explains a run.
 

@@ -63,8 +63,8 @@ func (s *session) makeGroup(ctx context.Context) error {
 	return nil
 }
 
-// settle brings the group to n instances in service that nothing protects, with the first version of the template and without hooks, whatever an
-// earlier check or an interrupted run left.
+// settle brings the group to n instances in service that nothing protects, with the first version of the template and without hooks. An
+// earlier check or an interrupted run may have left anything else.
 func (s *session) settle(ctx context.Context, n int32) error {
 	hooks, err := s.groups.DescribeLifecycleHooks(ctx, &autoscaling.DescribeLifecycleHooksInput{AutoScalingGroupName: s.groupName()})
 	if err != nil {

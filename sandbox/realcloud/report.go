@@ -154,7 +154,7 @@ var (
 	encodedForm   = regexp.MustCompile(`(Encoded authorization failure message: )\S+`)
 )
 
-// names give each resource a number in place of its ID, so that calls about the same resource can still be told.
+// names give each resource a number in place of its ID, so that calls about the same resource stay together.
 type names map[string]string
 
 func (n names) value(v any) any {
