@@ -291,7 +291,7 @@ func TestKilled(t *testing.T) {
 	if testing.Short() {
 		step = 20
 	}
-	for _, after := range []bool{false, true} {
+	for _, after := range []bool{true, false} {
 		for at := 1; ; at += step {
 			if testing.Short() && !after {
 				break
