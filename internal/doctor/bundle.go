@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/scrub"
 )
 
 // Limits of a bundle. A large cluster has more nodes than a reader of the bundle.
@@ -48,11 +49,11 @@ func (s Bundle) Write(ctx context.Context, to io.Writer) (problems []string, _ e
 	var files []bundled
 	note := func(what string, err error) {
 		if err != nil {
-			problems = append(problems, withoutSecrets(fmt.Sprintf("%s: %v", what, err)))
+			problems = append(problems, scrub.Text(fmt.Sprintf("%s: %v", what, err)))
 		}
 	}
 	for name, run := range s.Verbs {
-		files = append(files, bundled{name, withoutSecrets(run(ctx))})
+		files = append(files, bundled{name, scrub.Text(run(ctx))})
 	}
 	for kind, name := range map[string]string{"Prototype": "prototypes", "PrototypePolicy": "policies", "NodeOrder": "nodeorders"} {
 		list := &unstructured.UnstructuredList{}
@@ -109,7 +110,7 @@ func (s Bundle) namespace(ctx context.Context, namespace string, note func(strin
 				text, err := s.Kube.CoreV1().Pods(namespace).GetLogs(pod.Name, &corev1.PodLogOptions{
 					Container: status.Name, Previous: previous, TailLines: &lines, Timestamps: true}).DoRaw(ctx)
 				if note("log of "+namespace+"/"+pod.Name, err); err == nil {
-					files = append(files, bundled{name, withoutSecrets(string(text))})
+					files = append(files, bundled{name, scrub.Text(string(text))})
 				}
 			}
 		}
@@ -131,7 +132,7 @@ func bundledKinds[T any](name string, items []T, note func(string, error)) bundl
 func bundledObjects(name string, items []unstructured.Unstructured, note func(string, error)) bundled {
 	var b strings.Builder
 	for _, item := range items {
-		text, err := yaml.Marshal(scrubbed(item.Object))
+		text, err := yaml.Marshal(scrub.Object(item.Object))
 		note(name, err)
 		b.WriteString("---\n" + string(text))
 	}

@@ -21,6 +21,7 @@ import (
 	clientfake "sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/scrub"
 )
 
 // planted are secrets, by the place where the tests plant them.
@@ -77,7 +78,7 @@ var text = strings.Join([]string{
 }, "\n")
 
 func TestTextHasNoSecrets(t *testing.T) {
-	clean := withoutSecrets(text)
+	clean := scrub.Text(text)
 	for what, secret := range planted {
 		if strings.Contains(clean, secret) {
 			t.Errorf("%s is left:\n%s", what, clean)
@@ -90,14 +91,14 @@ func TestTextHasNoSecrets(t *testing.T) {
 	}
 	const id = "/subscriptions/6f1c2a34-0000-4000-8000-1234567890ab/resourceGroups/MC_Pool1_RG/providers/Microsoft.Compute/virtualMachineScaleSets/aks-Nodes1-vmss"
 	const plain = id + " sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08 AKSUbuntu-2204gen2containerd-202611.07.0 topologyKey: kubernetes.io/hostname " +
-		"/var/lib/kubelet/plugins/RotateKubeletServerCertificate, author: somebody, passed: 12345, pool nodes-pool1 builds new nodes from version 2026.11.30; image ami-0a36932aa96e034ee, uid 5f0c3f0e-8a53-4a6b-9d0e-3c1b2a4d5e6f"
-	if withoutSecrets(plain) != plain {
-		t.Errorf("a plain line became %q", withoutSecrets(plain))
+		"/var/lib/kubelet/plugins/RotateKubeletServerCertificate, author: someone, passed: 12345, pool nodes-pool1 builds new nodes from version 2026.11.30; image ami-0a36932aa96e034ee, uid 5f0c3f0e-8a53-4a6b-9d0e-3c1b2a4d5e6f"
+	if scrub.Text(plain) != plain {
+		t.Errorf("a plain line became %q", scrub.Text(plain))
 	}
 }
 
 func TestObjectsHaveNoSecrets(t *testing.T) {
-	clean := scrubbed(map[string]any{"spec": map[string]any{
+	clean := scrub.Object(map[string]any{"spec": map[string]any{
 		"secretAccessKey": planted["secret key"], "apiKey": planted["api key"], "storage.example.org/account-key-1": planted["short account key"],
 		"credentials":      map[string]any{"first": planted["map of a secret"], "more": []any{planted["map of a secret"]}, "name": "kept"},
 		"imagePullSecrets": []any{map[string]any{"name": "kept"}}, "automountServiceAccountToken": true, "topologyKey": "kept",
@@ -159,7 +160,7 @@ func TestBundleHasNoSecrets(t *testing.T) {
 		}
 	}
 	for name, part := range map[string]string{
-		"prototypes.yaml": "name: pool1-2026.11.30", "nodeorders.yaml": "token: " + removed, "nodes.yaml": "node-1",
+		"prototypes.yaml": "name: pool1-2026.11.30", "nodeorders.yaml": "token: " + scrub.Removed, "nodes.yaml": "node-1",
 		"doctor.txt": "is Ready", "problems.txt": "leases",
 		namespace + "/pods.yaml": "name: kept-reference", namespace + "/events.yaml": "is Ready", namespace + "/logs/kamino-0-kamino.log": "fake logs",
 		namespace + "/logs/kamino-0-kamino-previous.log": "fake logs", v1alpha1.DefaultGeneralizeNamespace + "/pods.yaml": "",

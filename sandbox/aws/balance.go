@@ -79,7 +79,7 @@ func (s groups) rebalanceZones(st *state, g *group, e event) {
 // zonesOf counts the group's instances by zone. changing is true while an instance is pending.
 func (s groups) zonesOf(st *state, g *group) (zones map[string]int, changing bool) {
 	zones = map[string]int{}
-	for _, n := range s.config.Subnets {
+	for _, n := range s.subnets(st) {
 		if slices.Contains(g.Subnets, n.ID) {
 			zones[n.Zone] = 0
 		}

@@ -2,6 +2,8 @@ package aws
 
 import (
 	"encoding/base64"
+	"slices"
+	"strings"
 
 	"github.com/kamino-dev/kamino/sandbox/query"
 )
@@ -14,7 +16,7 @@ func (s consoles) actions() []*action {
 }
 
 // output is the end of the console, at most 64 KB, coded as the API requires. The sandbox has the console of the
-// present with and without "Latest".
+// present with and without "Latest", which only instances on Nitro take.
 func (s consoles) output(c *call, st *state) (query.Element, error) {
 	id := c.in.Get("InstanceId")
 	if id == "" {
@@ -23,6 +25,9 @@ func (s consoles) output(c *call, st *state) (query.Element, error) {
 	i, p := s.instance(c, st, id)
 	if p != nil {
 		return query.Element{}, p
+	}
+	if family, _, _ := strings.Cut(i.Type, "."); c.in.True("Latest") && slices.Contains(xenFamilies, family) {
+		return query.Element{}, bad("UnsupportedOperation", "This instance type does not support retrieving the latest console logs.")
 	}
 	console := s.config.Fleet.Console(i.ID)
 	e := query.Of("", query.Text("instanceId", i.ID), query.Date("timestamp", s.stamp()))

@@ -185,7 +185,7 @@ func (s groups) write(c *call, st *state, g *group) *problem {
 		}
 	}
 	for _, id := range changed.Subnets {
-		if !slices.ContainsFunc(s.config.Subnets, func(n Subnet) bool { return n.ID == id }) {
+		if !slices.ContainsFunc(s.subnets(st), func(n Subnet) bool { return n.ID == id }) {
 			return invalid("The subnet ID '%s' does not exist", id)
 		}
 	}
@@ -355,9 +355,13 @@ func (s groups) gone(st *state, e event) *work {
 
 func (s groups) describe(c *call, st *state) (query.Element, error) {
 	wanted := c.in.Texts("AutoScalingGroupNames")
+	filters := map[string][]string{}
+	for _, f := range c.in.List("Filters") {
+		filters[f.Get("Name")] = f.Texts("Values")
+	}
 	var all []*group
 	for _, g := range sortedGroups(st) {
-		if (len(wanted) == 0 || slices.Contains(wanted, g.Name)) && groupFits(c.in, g) {
+		if (len(wanted) == 0 || slices.Contains(wanted, g.Name)) && groupFits(filters, g) {
 			all = append(all, g)
 		}
 	}
@@ -365,9 +369,8 @@ func (s groups) describe(c *call, st *state) (query.Element, error) {
 }
 
 // groupFits compares a group with the filters. Only filters on tags exist.
-func groupFits(in *query.Value, g *group) bool {
-	for _, f := range in.List("Filters") {
-		name, values := f.Get("Name"), f.Texts("Values")
+func groupFits(filters map[string][]string, g *group) bool {
+	for name, values := range filters {
 		key, byKey := strings.CutPrefix(name, "tag:")
 		if !slices.ContainsFunc(g.Tags, func(t groupTag) bool {
 			switch {
@@ -428,7 +431,7 @@ func (s groups) groupARN(g *group) string {
 
 func (s groups) element(st *state, g *group) query.Element {
 	var zones []string
-	for _, n := range s.config.Subnets {
+	for _, n := range s.subnets(st) {
 		if slices.Contains(g.Subnets, n.ID) {
 			zones = append(zones, n.Zone)
 		}

@@ -245,7 +245,7 @@ func (s instances) element(st *state, i *instance) query.Element {
 		return e
 	}
 	return query.Of("", append(e.Kids, query.Text("privateIpAddress", i.Address), query.Text("privateDnsName", dnsName(i)),
-		query.Text("subnetId", i.Subnet), query.Text("vpcId", VPC), securityGroups(i))...)
+		query.Text("subnetId", i.Subnet), query.Text("vpcId", st.networkOf(i.Subnet)), securityGroups(i))...)
 }
 
 // metadataDefaults are EC2's for an image without requirements. Source: InstanceMetadataOptionsResponse.

@@ -18,6 +18,7 @@ type permissions struct{ *backend }
 func (s permissions) actions() []*action {
 	return []*action{
 		{name: "SimulatePrincipalPolicy", noun: "permission", reads: true, handle: s.simulate},
+		{name: "SimulateCustomPolicy", noun: "permission", reads: true, handle: s.simulateCustom},
 		{name: "GetRole", noun: "permission", reads: true, handle: s.role},
 	}
 }
@@ -177,4 +178,31 @@ func (w *backend) changeable(_ *call, o owned) *problem {
 		return bad("OperationNotPermitted", "The resource '%s' is managed by the service provider '%s' and can be changed by it only.", o.base().ID, by)
 	}
 	return nil
+}
+
+// simulateCustom evaluates policies of the request.
+func (s permissions) simulateCustom(c *call, _ *state) (query.Element, error) {
+	all := policy{}
+	for _, text := range c.in.Texts("PolicyInputList") {
+		p, err := parsePolicy(text)
+		if err != nil {
+			return query.Element{}, bad("InvalidInput", "%v", err)
+		}
+		all.Statement = append(all.Statement, p.Statement...)
+	}
+	context := map[string]string{}
+	for _, entry := range c.in.List("ContextEntries") {
+		if values := entry.Texts("ContextKeyValues"); len(values) > 0 {
+			context[entry.Get("ContextKeyName")] = values[0]
+		}
+	}
+	return query.Of("", query.Bool("IsTruncated", false), query.List("EvaluationResults", "member", c.in.Texts("ActionNames"), func(name string) query.Element {
+		decision := "implicitDeny"
+		allowed, lacks := all.verdict(name, target{"*", context})
+		if allowed {
+			decision = "allowed"
+		}
+		return query.Of("", query.Text("EvalActionName", name), query.Text("EvalResourceName", "*"), query.Text("EvalDecision", decision),
+			query.Texts("MissingContextValues", "member", lacks))
+	})), nil
 }

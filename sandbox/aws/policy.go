@@ -124,7 +124,7 @@ func groupOf(c *call, st *state) *group {
 
 // namedIDs are the IDs of resources in a request.
 func namedIDs(c *call) (ids []string) {
-	for _, name := range []string{"ResourceId", "InstanceId", "SnapshotId", "ImageId", "LaunchTemplateId", "VolumeId"} {
+	for _, name := range []string{"ResourceId", "InstanceId", "SnapshotId", "ImageId", "LaunchTemplateId", "VolumeId", "VpcId", "SubnetId"} {
 		ids = append(ids, c.in.Texts(name)...)
 		if one := c.in.Get(name); one != "" {
 			ids = append(ids, one)
@@ -138,7 +138,8 @@ var kindsByPrefix = map[string]string{"snap": "snapshot", "ami": "image", "i": "
 
 // createdKinds are the kinds of new resources by action.
 var createdKinds = map[string]string{"CreateSnapshot": "snapshot", "RegisterImage": "image", "RunInstances": "instance",
-	"CreateReplaceRootVolumeTask": "replace-root-volume-task", "CreateVolume": "volume"}
+	"CreateReplaceRootVolumeTask": "replace-root-volume-task", "CreateVolume": "volume", "CreateVpc": "vpc", "CreateSubnet": "subnet",
+	"CreateLaunchTemplate": "launch-template"}
 
 // sources name what a new resource is made from, by action.
 var sources = map[string]string{"CreateSnapshot": "VolumeId", "RunInstances": "LaunchTemplate.LaunchTemplateId"}
@@ -161,6 +162,11 @@ func (s permissions) targets(c *call, st *state) []target {
 	given := map[string]string{"aws:RequestedRegion": s.config.Region}
 	for _, spec := range c.in.List("TagSpecification") {
 		for _, t := range spec.List("Tag") {
+			given["aws:RequestTag/"+t.Get("Key")] = t.Get("Value")
+		}
+	}
+	if c.action.name == "CreateAutoScalingGroup" {
+		for _, t := range c.in.List("Tags") {
 			given["aws:RequestTag/"+t.Get("Key")] = t.Get("Value")
 		}
 	}
@@ -198,7 +204,8 @@ func (s permissions) targets(c *call, st *state) []target {
 	case "CreateSnapshot", "RunInstances":
 		out = append(out, known(c.in.Get(sources[c.action.name])))
 	case "CreateReplaceRootVolumeTask", "CreateTags", "DeleteTags", "StopInstances", "StartInstances", "TerminateInstances", "DeleteSnapshot",
-		"DeregisterImage", "DisableImage", "EnableImage", "CreateLaunchTemplateVersion", "CreateVolume", "AttachVolume", "DetachVolume", "DeleteVolume":
+		"DeregisterImage", "DisableImage", "EnableImage", "CreateLaunchTemplateVersion", "DeleteLaunchTemplate", "CreateVolume", "AttachVolume",
+		"DetachVolume", "DeleteVolume", "CreateSubnet", "DeleteSubnet", "DeleteVpc":
 		for _, id := range namedIDs(c) {
 			out = append(out, known(id))
 		}
@@ -226,9 +233,8 @@ func (s permissions) questions(c *call, st *state) (all []question) {
 		}
 	}
 	from := c.in.At("LaunchTemplate")
-	if c.action.name == "UpdateAutoScalingGroup" && from != nil {
-		all = append(all, question{"ec2:RunInstances", target{s.arn("ec2", "instance/*"), nil}})
-	} else if c.action.name != "RunInstances" {
+	ofGroup := from != nil && (c.action.name == "UpdateAutoScalingGroup" || c.action.name == "CreateAutoScalingGroup")
+	if c.action.name != "RunInstances" && !ofGroup {
 		return all
 	}
 	data := &query.Value{}
@@ -236,6 +242,14 @@ func (s permissions) questions(c *call, st *state) (all []question) {
 		if v, p := t.version(from.Get("Version")); p == nil {
 			data = v.Data
 		}
+	}
+	if ofGroup { // a launch with the tags of the template
+		tags, _ := tagsFor(data, "instance")
+		values := map[string]string{}
+		for key, value := range tags {
+			values["aws:RequestTag/"+key] = value
+		}
+		all = append(all, question{"ec2:RunInstances", target{s.arn("ec2", "instance/*"), values}})
 	}
 	if name := data.Over(c.in).Get("IamInstanceProfile.Name"); name != "" {
 		all = append(all, question{"iam:PassRole", target{s.roleARN(Role{Name: name}), nil}})

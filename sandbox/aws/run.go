@@ -158,7 +158,8 @@ func (s runs) check(st *state, o order) *problem {
 	if kind == "" {
 		kind = "m1.small"
 	}
-	subnet := slices.IndexFunc(s.config.Subnets, func(n Subnet) bool { return n.ID == o.subnet })
+	all := s.subnets(st)
+	subnet := slices.IndexFunc(all, func(n Subnet) bool { return n.ID == o.subnet })
 	switch {
 	case !o.data.Has("ImageId"):
 		return missing("ImageId")
@@ -190,7 +191,7 @@ func (s runs) check(st *state, o order) *problem {
 			return bad("Client.InternalError", "Client error on launch: the KMS key %s is not accessible", d.Key)
 		}
 	}
-	return s.capacity(st, kind, s.config.Subnets[subnet].Zone)
+	return s.capacity(st, kind, all[subnet].Zone)
 }
 
 // capacity refuses exhausted types.
@@ -268,7 +269,7 @@ func (s runs) make(st *state, o order, reservation string, index int) *instance 
 	}
 	i.Operator = o.data.Get("Operator.Principal")
 	i.Launched = i.Created
-	for _, n := range s.config.Subnets {
+	for _, n := range s.subnets(st) {
 		if n.ID == i.Subnet {
 			i.Zone = n.Zone
 		}

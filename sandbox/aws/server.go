@@ -76,7 +76,7 @@ func compose(w *backend) *Server {
 	}
 	known := services(
 		[]noun{templates{w}, machine, run, power, attributes{w, machine}, volumes{w}, volumeAttachments{w}, snapshot, image, root, tags{w},
-			consoles{w}, surroundings{w}, fleets{w, run}},
+			consoles{w}, surroundings{w}, networks{w}, fleets{w, run}},
 		[]noun{group, activities{w}, processes{w, group}, standbys{w, group}, attachments{w, group}, refresh, warm, hook, configurations{w},
 			groupTags{w}, additions{w, group}},
 		[]noun{tokens{w, held}}, []noun{rights, profiles{rights}}, []noun{parameters{w}}, []noun{clusters{w}})

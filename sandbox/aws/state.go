@@ -24,6 +24,9 @@ type state struct {
 	Groups         map[string]*group         `json:"groups"`
 	Configurations map[string]*configuration `json:"configurations"`
 	Profiles       map[string]*profile       `json:"profiles,omitempty"`
+	// Networks and Subnets are those that clients made.
+	Networks map[string]*network `json:"networks"`
+	Subnets  map[string]*subnet  `json:"subnets"`
 	// Once are the requests that came with a client token, by action and token.
 	Once     map[string]*tokenResult `json:"once"`
 	Sessions map[string]*session     `json:"sessions"`
@@ -41,8 +44,8 @@ func newState() *state {
 	return &state{
 		Templates: map[string]*template{}, Instances: map[string]*instance{}, Volumes: map[string]*volume{}, Snapshots: map[string]*snapshot{},
 		Images: map[string]*image{}, Roots: map[string]*rootTask{}, Groups: map[string]*group{}, Configurations: map[string]*configuration{},
-		Profiles: map[string]*profile{},
-		Once:     map[string]*tokenResult{}, Sessions: map[string]*session{},
+		Profiles: map[string]*profile{}, Networks: map[string]*network{}, Subnets: map[string]*subnet{},
+		Once: map[string]*tokenResult{}, Sessions: map[string]*session{},
 	}
 }
 
@@ -90,6 +93,10 @@ func (st *state) owned(id string) (owned, string) {
 		return st.Templates[id], "launch-template"
 	case st.Roots[id] != nil:
 		return st.Roots[id], "replace-root-volume-task"
+	case st.Networks[id] != nil:
+		return st.Networks[id], "vpc"
+	case st.Subnets[id] != nil:
+		return st.Subnets[id], "subnet"
 	}
 	if suffix, is := strings.CutPrefix(id, "eni-"); is {
 		if i := st.Instances["i-"+suffix]; i != nil && i.State != terminated {

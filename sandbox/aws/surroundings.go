@@ -1,6 +1,7 @@
 package aws
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"maps"
@@ -22,7 +23,7 @@ type surroundings struct{ *backend }
 func (s surroundings) actions() []*action {
 	return []*action{
 		{name: "DescribeAvailabilityZones", noun: "zone", reads: true, handle: s.zones},
-		{name: "DescribeSubnets", noun: "zone", reads: true, handle: s.subnets},
+		{name: "DescribeSubnets", noun: "zone", reads: true, handle: s.describeSubnets},
 		{name: "DescribeVpcs", noun: "zone", reads: true, handle: s.vpcs},
 		{name: "DescribeDhcpOptions", noun: "zone", reads: true, handle: s.dhcp},
 		{name: "DescribeNetworkInterfaces", noun: "zone", reads: true, handle: s.interfaces},
@@ -51,9 +52,12 @@ func (s surroundings) zones(c *call, _ *state) (query.Element, error) {
 	})), nil
 }
 
-func (s surroundings) subnets(c *call, _ *state) (query.Element, error) {
+func (s surroundings) describeSubnets(c *call, st *state) (query.Element, error) {
 	wanted := c.in.Texts("SubnetId")
-	all := slices.DeleteFunc(slices.Clone(s.config.Subnets), func(n Subnet) bool { return len(wanted) > 0 && !slices.Contains(wanted, n.ID) })
+	all := slices.DeleteFunc(s.subnets(st), func(n Subnet) bool {
+		made := st.Subnets[n.ID]
+		return len(wanted) > 0 && !slices.Contains(wanted, n.ID) || made != nil && !s.sees(made)
+	})
 	if len(all) < len(wanted) {
 		return query.Element{}, bad("InvalidSubnetID.NotFound", "The subnet ID '%s' does not exist", strings.Join(wanted, ", "))
 	}
@@ -61,13 +65,13 @@ func (s surroundings) subnets(c *call, _ *state) (query.Element, error) {
 		"subnet-id":         func(n Subnet) []string { return []string{n.ID} },
 		"availability-zone": func(n Subnet) []string { return []string{n.Zone} },
 		"state":             func(Subnet) []string { return []string{"available"} },
-		"vpc-id":            func(Subnet) []string { return []string{VPC} },
+		"vpc-id":            func(n Subnet) []string { return []string{st.networkOf(n.ID)} },
 	}, func(n Subnet) map[string]string { return n.Tags })
 	if p != nil {
 		return query.Element{}, p
 	}
 	return listed(s.backend, c, "subnetSet", all, 5, 1000, func(n Subnet) query.Element {
-		return query.Of("", query.Text("subnetId", n.ID), query.Text("state", "available"), query.Text("vpcId", VPC), query.Text("cidrBlock", "10.0.0.0/9"),
+		return query.Of("", query.Text("subnetId", n.ID), query.Text("state", "available"), query.Text("vpcId", st.networkOf(n.ID)), query.Text("cidrBlock", "10.0.0.0/9"),
 			query.Text("availabilityZone", n.Zone), query.Text("ownerId", s.config.Account), query.Int("availableIpAddressCount", 4091),
 			query.Text("availabilityZoneId", zoneID(n.Zone)), tagSet(n.Tags))
 	})
@@ -147,19 +151,30 @@ func (s surroundings) prices(c *call, _ *state) (query.Element, error) {
 	})
 }
 
-func (s surroundings) vpcs(c *call, _ *state) (query.Element, error) {
-	if wanted := c.in.Texts("VpcId"); len(wanted) > 1 || len(wanted) == 1 && wanted[0] != VPC {
-		return query.Element{}, bad("InvalidVpcID.NotFound", "The vpc ID '%s' does not exist", strings.Join(wanted, ", "))
+func (s surroundings) vpcs(c *call, st *state) (query.Element, error) {
+	wanted := c.in.Texts("VpcId")
+	all := []*network{{resource: resource{ID: VPC, Tags: map[string]string{}}, Default: true}}
+	for _, n := range sorted(st.Networks) {
+		if s.sees(n) {
+			all = append(all, n)
+		}
 	}
-	all, p := filtered(c, []string{VPC}, map[string]func(string) []string{"vpc-id": func(id string) []string { return []string{id} },
-		"state": func(string) []string { return []string{"available"} }}, nil)
+	all = slices.DeleteFunc(all, func(n *network) bool { return len(wanted) > 0 && !slices.Contains(wanted, n.ID) })
+	if len(all) < len(wanted) {
+		return query.Element{}, notFoundByID(strings.Join(wanted, ", "))
+	}
+	all, p := filtered(c, all, map[string]func(*network) []string{"vpc-id": func(n *network) []string { return []string{n.ID} },
+		"state": func(*network) []string { return []string{"available"} }}, func(n *network) map[string]string { return n.Tags })
 	if p != nil {
 		return query.Element{}, p
 	}
-	return query.Of("", query.List("vpcSet", "item", all, func(id string) query.Element {
-		return query.Of("", query.Text("vpcId", id), query.Text("dhcpOptionsId", dhcpOptions), query.Text("state", "available"),
-			query.Text("cidrBlock", "10.0.0.0/8"), query.Text("ownerId", s.config.Account), query.Bool("isDefault", true), tagSet(nil))
-	})), nil
+	return query.Of("", query.List("vpcSet", "item", all, func(n *network) query.Element { return s.network("", n) })), nil
+}
+
+// network is a VPC of an answer.
+func (w *backend) network(name string, n *network) query.Element {
+	return query.Of(name, query.Text("vpcId", n.ID), query.Text("dhcpOptionsId", dhcpOptions), query.Text("state", "available"),
+		query.Text("cidrBlock", cmp.Or(n.Block, "10.0.0.0/8")), query.Text("ownerId", w.config.Account), query.Bool("isDefault", n.Default), tagSet(n.Tags))
 }
 
 // dhcp describes the DHCP options, with the domain of the instances' names.
@@ -204,12 +219,12 @@ func (s surroundings) interfaces(c *call, st *state) (query.Element, error) {
 	slices.SortFunc(all, func(a, b *instance) int { return strings.Compare(a.ID, b.ID) })
 	all, p := filtered(c, all, map[string]func(*instance) []string{"attachment.instance-id": one(func(i *instance) string { return i.ID }),
 		"network-interface-id": one(id), "subnet-id": one(func(i *instance) string { return i.Subnet }),
-		"vpc-id": one(func(*instance) string { return VPC })}, func(i *instance) map[string]string { return i.Interface.Tags })
+		"vpc-id": one(func(i *instance) string { return st.networkOf(i.Subnet) })}, func(i *instance) map[string]string { return i.Interface.Tags })
 	if p != nil {
 		return query.Element{}, p
 	}
 	return query.Of("", query.List("networkInterfaceSet", "item", all, func(i *instance) query.Element {
-		return query.Of("", query.Text("networkInterfaceId", id(i)), query.Text("subnetId", i.Subnet), query.Text("vpcId", VPC),
+		return query.Of("", query.Text("networkInterfaceId", id(i)), query.Text("subnetId", i.Subnet), query.Text("vpcId", st.networkOf(i.Subnet)),
 			query.Text("availabilityZone", i.Zone), query.Text("ownerId", s.config.Account),
 			query.Text("status", "in-use"), query.Text("privateIpAddress", i.Address), query.Text("privateDnsName", dnsName(i)), securityGroups(i),
 			tagSet(i.Interface.Tags), query.Of("attachment", query.Text("attachmentId", "eni-attach-"+strings.TrimPrefix(i.ID, "i-")),

@@ -103,3 +103,37 @@ func TestSharedImage(t *testing.T) {
 		t.Errorf("%+v", im)
 	}
 }
+
+// TestNetworks makes a network with an instance, and removes it from the inside out.
+func TestNetworks(t *testing.T) {
+	c := newCloud(t, nil)
+	ctx := t.Context()
+	tags := func(kind ec2types.ResourceType) []ec2types.TagSpecification {
+		return []ec2types.TagSpecification{{ResourceType: kind, Tags: []ec2types.Tag{{Key: sdk.String("run"), Value: sdk.String("a")}}}}
+	}
+	vpc := ok(c.ec2.CreateVpc(ctx, &ec2.CreateVpcInput{CidrBlock: sdk.String("10.1.0.0/24"), TagSpecifications: tags(ec2types.ResourceTypeVpc)}))(t).Vpc.VpcId
+	subnet := ok(c.ec2.CreateSubnet(ctx, &ec2.CreateSubnetInput{VpcId: vpc, CidrBlock: sdk.String("10.1.0.0/25"), AvailabilityZone: sdk.String(testRegion + "b"),
+		TagSpecifications: tags(ec2types.ResourceTypeSubnet)}))(t).Subnet.SubnetId
+	ours := []ec2types.Filter{{Name: sdk.String("tag:run"), Values: []string{"a"}}}
+	if all := ok(c.ec2.DescribeSubnets(ctx, &ec2.DescribeSubnetsInput{Filters: ours}))(t).Subnets; len(all) != 1 || *all[0].VpcId != *vpc {
+		t.Errorf("the subnets with the tag are %+v", all)
+	}
+	if all := ok(c.ec2.DescribeVpcs(ctx, &ec2.DescribeVpcsInput{Filters: ours}))(t).Vpcs; len(all) != 1 || *all[0].VpcId != *vpc {
+		t.Errorf("the VPCs with the tag are %+v", all)
+	}
+	i := ok(c.ec2.RunInstances(ctx, &ec2.RunInstancesInput{ImageId: sdk.String(testImage), InstanceType: testType, MinCount: sdk.Int32(1), MaxCount: sdk.Int32(1),
+		SubnetId: subnet}))(t).Instances[0]
+	if *i.VpcId != *vpc || *i.Placement.AvailabilityZone != testRegion+"b" {
+		t.Errorf("the instance is in %s, %s", *i.VpcId, *i.Placement.AvailabilityZone)
+	}
+	_, err := c.ec2.DeleteSubnet(ctx, &ec2.DeleteSubnetInput{SubnetId: subnet})
+	wantCode(t, err, refused, "DependencyViolation")
+	_, err = c.ec2.DeleteVpc(ctx, &ec2.DeleteVpcInput{VpcId: vpc})
+	wantCode(t, err, refused, "DependencyViolation")
+	ok(c.ec2.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: []string{*i.InstanceId}}))(t)
+	c.advance(10 * time.Minute)
+	ok(c.ec2.DeleteSubnet(ctx, &ec2.DeleteSubnetInput{SubnetId: subnet}))(t)
+	ok(c.ec2.DeleteVpc(ctx, &ec2.DeleteVpcInput{VpcId: vpc}))(t)
+	_, err = c.ec2.DescribeVpcs(ctx, &ec2.DescribeVpcsInput{VpcIds: []string{*vpc}})
+	wantCode(t, err, refused, "InvalidVpcID.NotFound")
+}

@@ -123,6 +123,10 @@ func notFoundByID(id string) *problem {
 		return noImage(id)
 	case "lt":
 		code, noun = "InvalidLaunchTemplateId", "launch template ID"
+	case "vpc":
+		code, noun = "InvalidVpcID", "vpc ID"
+	case "subnet":
+		code, noun = "InvalidSubnetID", "subnet ID"
 	case "eni":
 		code, noun = "InvalidNetworkInterfaceID", "networkInterface ID"
 	}
@@ -207,7 +211,7 @@ func (st *state) ids() func(func(string) bool) {
 	return func(yield func(string) bool) {
 		for _, keys := range []func(func(string) bool){
 			maps.Keys(st.Instances), st.interfaces(), maps.Keys(st.Volumes), maps.Keys(st.Snapshots), maps.Keys(st.Images),
-			maps.Keys(st.Templates), maps.Keys(st.Roots),
+			maps.Keys(st.Templates), maps.Keys(st.Roots), maps.Keys(st.Networks), maps.Keys(st.Subnets),
 		} {
 			for id := range keys {
 				if !yield(id) {

@@ -94,6 +94,9 @@ func (s volumes) create(c *call, st *state) (query.Element, error) {
 		return query.Element{}, bad("UnknownVolumeType", "Unsupported volume type '%s' for volume creation.", v.Type)
 	}
 	v.Size, _ = strconv.ParseInt(c.in.Get("Size"), 10, 64)
+	if v.Key = c.in.Get("KmsKeyId"); c.in.True("Encrypted") {
+		v.Key = cmp.Or(v.Key, "alias/aws/ebs")
+	}
 	if id := c.in.Get("SnapshotId"); id != "" {
 		snap := st.Snapshots[id]
 		switch {
@@ -105,7 +108,7 @@ func (s volumes) create(c *call, st *state) (query.Element, error) {
 			return query.Element{}, smaller(v.Size, snap.Size)
 		}
 		// Not verified on AWS, copies: a volume from a snapshot, and a snapshot of this volume, keep the billing of RHEL, SUSE and Marketplace disks.
-		v.Snapshot, v.Size, v.Key, v.Details, v.Usage, v.Codes = id, max(v.Size, snap.Size), snap.Key, snap.Details, snap.Usage, snap.Codes
+		v.Snapshot, v.Size, v.Key, v.Details, v.Usage, v.Codes = id, max(v.Size, snap.Size), cmp.Or(v.Key, snap.Key), snap.Details, snap.Usage, snap.Codes
 	}
 	if v.Size == 0 {
 		return query.Element{}, missing("size/snapshot")

@@ -91,7 +91,7 @@ func (r *Record) enter(q Request) {
 		l.Agent, l.Query = w.Agent, w.Query
 		// Answers with tokens and long texts stay out.
 		if q.Class != Login && q.Noun != "blob" && !strings.HasPrefix(q.Operation, "GetConsole") {
-			l.In, l.Out = structured(w.In), structured(w.Out)
+			l.In, l.Out = Structured(w.In), Structured(w.Out)
 		}
 	}
 	out, _ := json.Marshal(l.Out) // came from JSON, or is made of maps and texts
@@ -122,9 +122,9 @@ var omitted = map[string]bool{
 	"customdata": true, "userdata": true, "adminpassword": true, "protectedsettings": true, "accesssas": true, "requestid": true, "responsemetadata": true,
 }
 
-// structured turns JSON, a form or XML into JSON without secrets: parts of a form and elements of XML are objects, and lists where
+// Structured turns JSON, a form or XML into JSON without secrets: parts of a form and elements of XML are objects, and lists where
 // the protocol has numbers or elements "item" and "member".
-func structured(body string) any {
+func Structured(body string) any {
 	var value any
 	switch {
 	case body == "":

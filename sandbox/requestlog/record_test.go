@@ -106,7 +106,7 @@ func TestStructured(t *testing.T) {
 		"<R><l><member>1</member><member>2</member></l></R>":         map[string]any{"R": map[string]any{"l": []any{"1", "2"}}},
 		"<?xml version=\"1.0\"?><R xmlns=\"u\"><a>x &amp; y</a></R>": map[string]any{"R": map[string]any{"a": "x & y"}},
 	} {
-		if diff := cmp.Diff(want, structured(body)); diff != "" {
+		if diff := cmp.Diff(want, Structured(body)); diff != "" {
 			t.Errorf("%s: %s", body, diff)
 		}
 	}

@@ -1,4 +1,6 @@
-package doctor
+// Package scrub removes secrets from texts and objects that leave a cluster or an account. It knows secrets by the words of their names and by
+// their forms.
+package scrub
 
 import (
 	"regexp"
@@ -7,8 +9,8 @@ import (
 	"unicode"
 )
 
-// removed replaces a secret.
-const removed = "REMOVED"
+// Removed replaces a secret.
+const Removed = "REMOVED"
 
 // secretWords are the words that make a name the name of a secret, wherever they stand in it: AWS_SECRET_ACCESS_KEY, apiKey, pgpassword2.
 const secretWords = `(?:token|pass(?:w(?:or)?d|phrase|code)|[_-]pass\b|pwd|secret|credential|kubeconfig|cookie|signature|\bsig\b|\bsas\b|` +
@@ -29,33 +31,33 @@ var secretForms = []struct {
 	form *regexp.Regexp
 	by   string
 }{
-	{regexp.MustCompile(`(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(-----END [A-Z ]*PRIVATE KEY-----|$)`), removed},
-	{regexp.MustCompile(`\beyJ[\w-]{8,}\.[\w-]{4,}(\.[\w-]*)?`), removed},
-	{regexp.MustCompile(`\b(AKIA|ASIA)[A-Z0-9]{16}\b`), removed},
-	{regexp.MustCompile(`\b[a-z0-9]{6}\.[a-z0-9]{16}\b`), removed}, // a bootstrap token of kubeadm
-	{regexp.MustCompile(`\b(?:gh[pousr]_|github_pat_|glpat-|dckr_[po]at_|xox[abprs]-|npm_|AIza|hvs\.|sk_live_|K10)[\w:.-]{16,}`), removed},
-	{regexp.MustCompile(`(?i)\b(bearer|basic) [\w+/=.~-]{8,}`), "$1 " + removed},
-	{regexp.MustCompile(`(?i)(\B--?[\w.-]*` + secretWords + `[\w.-]*)[ \t]+("[^"]*"|'[^']*'|[^\s"'-][^\s"']{3,})`), "$1 " + removed},
+	{regexp.MustCompile(`(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(-----END [A-Z ]*PRIVATE KEY-----|$)`), Removed},
+	{regexp.MustCompile(`\beyJ[\w-]{8,}\.[\w-]{4,}(\.[\w-]*)?`), Removed},
+	{regexp.MustCompile(`\b(AKIA|ASIA)[A-Z0-9]{16}\b`), Removed},
+	{regexp.MustCompile(`\b[a-z0-9]{6}\.[a-z0-9]{16}\b`), Removed}, // a bootstrap token of kubeadm
+	{regexp.MustCompile(`\b(?:gh[pousr]_|github_pat_|glpat-|dckr_[po]at_|xox[abprs]-|npm_|AIza|hvs\.|sk_live_|K10)[\w:.-]{16,}`), Removed},
+	{regexp.MustCompile(`(?i)\b(bearer|basic) [\w+/=.~-]{8,}`), "$1 " + Removed},
+	{regexp.MustCompile(`(?i)(\B--?[\w.-]*` + secretWords + `[\w.-]*)[ \t]+("[^"]*"|'[^']*'|[^\s"'-][^\s"']{3,})`), "$1 " + Removed},
 	{regexp.MustCompile(`(?i)([\w.-]*` + secretWords + `[\w.-]*)(\\*["']?\s*[:=]\s*)` +
-		`(\\+"(?:[^"\\]|\\[^"])*\\*"|"(?:[^"\\]|\\.)*"|'[^']*'|[^\s,;"'}&\\]{4,})`), "$1$2" + removed},
-	{regexp.MustCompile(`\b((?:[a-z]+\+)?[a-z]{2,10}://)[^/\s"'@]+@`), "$1" + removed + "@"},
-	{regexp.MustCompile(`\b((?:chat\+)?https?://[^\s"'?]+)\?[^\s"']+`), "$1?" + removed},
-	{regexp.MustCompile(`\b(chat\+https?://[^/\s"']+)/[^\s"']+`), "$1/" + removed}, // the path of an incoming webhook is its password
-	{regexp.MustCompile(`\b(https://hooks\.[^/\s"']+)/[^\s"']+`), "$1/" + removed},
-	{regexp.MustCompile(`[A-Za-z0-9+/]{160,}={0,2}`), removed}, // encoded data of any kind
+		`(\\+"(?:[^"\\]|\\[^"])*\\*"|"(?:[^"\\]|\\.)*"|'[^']*'|[^\s,;"'}&\\]{4,})`), "$1$2" + Removed},
+	{regexp.MustCompile(`\b((?:[a-z]+\+)?[a-z]{2,10}://)[^/\s"'@]+@`), "$1" + Removed + "@"},
+	{regexp.MustCompile(`\b((?:chat\+)?https?://[^\s"'?]+)\?[^\s"']+`), "$1?" + Removed},
+	{regexp.MustCompile(`\b(chat\+https?://[^/\s"']+)/[^\s"']+`), "$1/" + Removed}, // the path of an incoming webhook is its password
+	{regexp.MustCompile(`\b(https://hooks\.[^/\s"']+)/[^\s"']+`), "$1/" + Removed},
+	{regexp.MustCompile(`[A-Za-z0-9+/]{160,}={0,2}`), Removed}, // encoded data of any kind
 }
 
 // encoded is a text that may be a key, in base64.
 var encoded = regexp.MustCompile(`[A-Za-z0-9+/]{36,}={0,2}`)
 
-// withoutSecrets removes what has the form of a secret.
-func withoutSecrets(text string) string {
+// Text removes what has the form of a secret.
+func Text(text string) string {
 	for _, f := range secretForms {
 		text = f.form.ReplaceAllString(text, f.by)
 	}
 	return encoded.ReplaceAllStringFunc(text, func(value string) string {
 		if random(value) {
-			return removed
+			return Removed
 		}
 		return value
 	})
@@ -86,9 +88,9 @@ func random(text string) bool {
 	return seen[1] && seen[2] && changes*5 >= len(text)*2
 }
 
-// scrubbed removes the secrets of an object, and what only makes the object longer.
-func scrubbed(object map[string]any) map[string]any {
-	clean, _ := scrubValue("", object).(map[string]any)
+// Object removes the secrets of an object, and what only makes the object longer.
+func Object(object map[string]any) map[string]any {
+	clean, _ := Value("", object).(map[string]any)
 	if meta, is := clean["metadata"].(map[string]any); is {
 		delete(meta, "managedFields")
 		if annotations, is := meta["annotations"].(map[string]any); is {
@@ -98,8 +100,8 @@ func scrubbed(object map[string]any) map[string]any {
 	return clean
 }
 
-// scrubValue is a value without secrets, at a name. Below the name of a secret only references to other objects stay.
-func scrubValue(name string, v any) any {
+// Value is a value without secrets, at a name. Below the name of a secret only references to other objects stay.
+func Value(name string, v any) any {
 	secret := secretName.MatchString(name[strings.LastIndex(name, "/")+1:])
 	switch v := v.(type) {
 	case map[string]any:
@@ -108,31 +110,31 @@ func scrubValue(name string, v any) any {
 			text, isText := inner.(string)
 			switch {
 			case isText && text != "" && (secret && !slices.Contains(references, key) || name == "env" && key == "value"):
-				out[key] = removed
+				out[key] = Removed
 			case secret && !isText:
-				out[key] = scrubValue(name, inner)
+				out[key] = Value(name, inner)
 			default:
-				out[key] = scrubValue(key, inner)
+				out[key] = Value(key, inner)
 			}
 		}
 		return out
 	case []any:
 		out := make([]any, len(v))
 		for i, inner := range v {
-			if out[i] = scrubValue(name, inner); i == 0 {
+			if out[i] = Value(name, inner); i == 0 {
 				continue
 			}
 			flag, _ := v[i-1].(string)
 			if text, is := inner.(string); is && secretFlag.MatchString(flag) && !strings.HasPrefix(text, "-") {
-				out[i] = removed
+				out[i] = Removed
 			}
 		}
 		return out
 	case string:
 		if secret && v != "" {
-			return removed
+			return Removed
 		}
-		return withoutSecrets(v)
+		return Text(v)
 	}
 	return v
 }
