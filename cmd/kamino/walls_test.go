@@ -37,7 +37,7 @@ var rooms = map[string]room{
 
 	"internal/node/nodestate":       {pure: true, foreign: kubeTypes},
 	"internal/cloud/imageversion":   {pure: true},
-	"internal/policy/schedule":      {pure: true, own: "api", foreign: kubeTypes + " github.com/robfig/cron"},
+	"internal/policy/schedule":      {pure: true, own: "api wording", foreign: kubeTypes + " github.com/robfig/cron"},
 	"internal/selection/expression": {pure: true, foreign: kubeTypes + " github.com/google/cel-go"},
 	"internal/history/retention":    {pure: true, own: "cloud cloud/imageversion"},
 	"internal/selection":            {pure: true, own: "api cloud node/nodestate", foreign: kubeTypes},
@@ -80,9 +80,9 @@ var rooms = map[string]room{
 	"internal/testing/cloudtest": {own: "cloud cloud/imageversion", foreign: "github.com/google/go-cmp"},
 
 	"internal/agent/tree":      {foreign: unix},
-	"internal/agent/store":     {own: "agent/tree rules", foreign: "github.com/klauspost/compress go.etcd.io/bbolt"},
+	"internal/agent/store":     {own: "agent/tree rules wording", foreign: "github.com/klauspost/compress go.etcd.io/bbolt"},
 	"internal/contents":        {pure: true, own: "api cloud"},
-	"internal/history/report":  {pure: true, own: "api cloud/imageversion", foreign: kubeTypes},
+	"internal/history/report":  {pure: true, own: "api cloud/imageversion wording", foreign: kubeTypes},
 	"internal/contents/sbom":   {own: "contents", foreign: "github.com/CycloneDX/cyclonedx-go github.com/package-url/packageurl-go"},
 	"internal/agent/dpkgdb":    {},
 	"internal/agent/rpmdb":     {},

@@ -197,10 +197,7 @@ func donorFailureMessage(w *pass, why plan.Reason) string {
 			"node %s exceeded the deadline of %s out of service without a snapshot. Find the slow step with `kamino describe %s`, or raise settings.outOfService.deadline",
 			n, limits.OutOfService.Deadline.Duration, w.p.Name)
 	case plan.DrainTimeout:
-		if said := leavingMessage(w); said != "" {
-			return said
-		}
-		return fmt.Sprintf("node %s was not drained within %s; remaining: %s", n, limits.Drain.Timeout.Duration, remainingPodsMessage(w))
+		return drainMessage(w)
 	case plan.Interrupted:
 		return fmt.Sprintf("the capture of node %s was interrupted after the change of its disk, and the node was returned to service without a snapshot: %s",
 			n, retryRemedy(w))
@@ -305,6 +302,11 @@ func donorGoneMessage(w *pass) string {
 	return fmt.Sprintf(
 		"another client deleted node %s during the capture, but its instance exists. Find the client that deletes nodes, then capture another node",
 		n)
+}
+
+func drainMessage(w *pass) string {
+	return cmp.Or(leavingMessage(w), fmt.Sprintf("node %s was not drained within %s; remaining: %s",
+		w.p.Spec.Donor.NodeName, w.p.Spec.Settings.Defaulted().Drain.Timeout.Duration, remainingPodsMessage(w)))
 }
 
 func remainingPodsMessage(w *pass) string {

@@ -56,7 +56,7 @@ func TestPodsMoveToAnotherNamespace(t *testing.T) {
 }
 
 // TestNamespacesDeleted deletes everything in a namespace of Kamino at a drawn pass, and perhaps again later, and makes the namespace
-// anew, as a tool of GitOps does. The capture ends, the donor serves, and nothing is left that a sweep does not find.
+// again, as a tool of GitOps does. The capture ends, the donor serves, and nothing is left that a sweep does not find.
 func TestNamespacesDeleted(t *testing.T) {
 	schedules := 30
 	if testing.Short() {

@@ -139,16 +139,22 @@ func trialProgress(w *pass, d plan.Decision) string {
 		return "keeping the instance of the failed trial (settings.trial.keepFailed)"
 	case d.Why == plan.ForTrial:
 		return "the last attempt has no verdict, and another attempt follows: " + inconclusiveReason(w)
-	case d.Why == plan.ForPromotion && w.promotion.change.HandOver != "":
-		return "handed over: " + w.promotion.change.HandOver
-	case d.Why == plan.ForPromotion && w.promotion.heldBack != "":
-		return w.promotion.heldBack
-	case d.Why == plan.ForPromotion && w.promotion.frozenBy != "":
-		return frozenMessage(w)
 	case d.Why == plan.ForPromotion:
-		return fmt.Sprintf("waiting for `kamino promote %s %s`", w.p.Spec.Pool, w.p.Spec.Version)
+		return promotionProgress(w)
 	}
 	return ""
+}
+
+func promotionProgress(w *pass) string {
+	switch {
+	case w.promotion.change.HandOver != "":
+		return "handed over: " + w.promotion.change.HandOver
+	case w.promotion.heldBack != "":
+		return w.promotion.heldBack
+	case w.promotion.frozenBy != "":
+		return frozenMessage(w)
+	}
+	return fmt.Sprintf("waiting for `kamino promote %s %s`", w.p.Spec.Pool, w.p.Spec.Version)
 }
 
 func reportTrialPassed(w *pass, d plan.Decision, now time.Time) {

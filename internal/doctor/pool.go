@@ -68,15 +68,8 @@ func permissions(ctx context.Context, p *poolView) (found []Finding) {
 			"the credential may not list its own permissions, so that missing permissions are found only during a capture: %s", sentence(err))}
 	}
 	p.reported[cloud.PermissionMissing] = true
-	tries := p.any(func(s v1alpha1.Settings) bool { return s.Trial.Mode != v1alpha1.TrialOff }, true)
-	copies, inPlace := p.uses(v1alpha1.MethodCopy), p.uses(v1alpha1.MethodInPlace)
-	rebuilding := slices.DeleteFunc(slices.Clone(p.policies), func(o v1alpha1.PrototypePolicy) bool { return o.Spec.Rebuild == nil })
-	rebuilds := p.policy(rebuilding, p.id, anySettings) != nil
-	list = slices.DeleteFunc(list, func(of cloud.Permission) bool { // a credential should not have permissions without a use
-		return (of.For == cloud.ForTrialApart || of.For == cloud.ForConsole) && !tries || of.For == cloud.ForCopy && !copies ||
-			of.For == cloud.ForInPlace && !inPlace || of.For == cloud.ForRebuild && !rebuilds ||
-			of.For == cloud.ForWarmPool && p.pool.Warm == nil
-	})
+	unused := p.unusedPowers()
+	list = slices.DeleteFunc(list, func(of cloud.Permission) bool { return unused[of.For] })
 	scope := ""
 	for _, of := range list {
 		scope = of.Scope
@@ -100,6 +93,17 @@ func permissions(ctx context.Context, p *poolView) (found []Finding) {
 		found = append(found, ok("the credential has the permissions of a capture on %s", scope))
 	}
 	return found
+}
+
+// unusedPowers are the uses of permissions that a pool does not have. A credential should not have permissions without a use.
+func (p *poolView) unusedPowers() map[string]bool {
+	tries := p.any(func(s v1alpha1.Settings) bool { return s.Trial.Mode != v1alpha1.TrialOff }, true)
+	rebuilding := slices.DeleteFunc(slices.Clone(p.policies), func(o v1alpha1.PrototypePolicy) bool { return o.Spec.Rebuild == nil })
+	return map[string]bool{
+		cloud.ForTrialApart: !tries, cloud.ForConsole: !tries, cloud.ForCopy: !p.uses(v1alpha1.MethodCopy),
+		cloud.ForInPlace: !p.uses(v1alpha1.MethodInPlace), cloud.ForRebuild: p.policy(rebuilding, p.id, anySettings) == nil,
+		cloud.ForWarmPool: p.pool.Warm == nil,
+	}
 }
 
 // uses reports whether captures of the pool use a method, by its policies or by default.

@@ -383,23 +383,31 @@ var whyOrigin = map[retention.Reason]string{
 	retention.Unmarked:     "no tag says that this cluster made the version: delete the version with `kamino delete-version`",
 }
 
+func whyCurrent(v Version) string {
+	if v.Quarantined != "" {
+		return "named by the recipe, although quarantined"
+	}
+	return "named by the recipe"
+}
+
+func whyInProgress(v Version) string {
+	if v.State == cloud.Deleting {
+		return "the cloud is deleting the version"
+	}
+	return "the cloud is still creating the version"
+}
+
 // why explains the verdict in words.
 func (h History) why(v Version) string {
 	switch v.Reason {
 	case retention.Current:
-		if v.Quarantined != "" {
-			return "named by the recipe, although quarantined"
-		}
-		return "named by the recipe"
+		return whyCurrent(v)
 	case retention.Prior:
 		return whyPrior
 	case retention.Newer:
 		return "newer than the version in the recipe"
 	case retention.InProgress:
-		if v.State == cloud.Deleting {
-			return "the cloud is deleting the version"
-		}
-		return "the cloud is still creating the version"
+		return whyInProgress(v)
 	case retention.OtherCluster, retention.Unmarked:
 		return whyOrigin[v.Reason]
 	case retention.Recent:

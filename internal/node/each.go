@@ -33,25 +33,21 @@ func Pages(ctx context.Context, kube kubernetes.Interface, selector string, do f
 		list *corev1.NodeList
 		err  error
 	}
-	ask := func(after string) <-chan answer {
-		answers := make(chan answer, 1)
-		go func() {
-			list, err := kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: selector, Limit: page, Continue: after})
-			answers <- answer{list, err}
-		}()
-		return answers
+	ask := func(after string) answer {
+		list, err := kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: selector, Limit: page, Continue: after})
+		return answer{list, err}
 	}
-	for next := ask(""); next != nil; {
-		got := <-next
+	for got := ask(""); ; {
 		if got.err != nil {
 			return fmt.Errorf("list nodes: %w", got.err)
 		}
-		if next = nil; got.list.Continue != "" {
-			next = ask(got.list.Continue)
+		next := make(chan answer, 1)
+		if after := got.list.Continue; after != "" {
+			go func() { next <- ask(after) }()
 		}
-		if err := do(got.list.Items); err != nil {
+		if err := do(got.list.Items); err != nil || got.list.Continue == "" {
 			return err
 		}
+		got = <-next
 	}
-	return nil
 }

@@ -16,15 +16,20 @@ const (
 	warmAgain = 30 * time.Minute
 )
 
+// mayNeedWarming reports whether a pass could find work. The first pass after a start looks for the record of a renewal.
+func (t *watchedPool) mayNeedWarming() bool {
+	warm := t.look.Pool.Warm
+	if t.renews || warm == nil {
+		return t.renews
+	}
+	return t.warmDue.IsZero() || t.version != "" && (warm.Unknown != "" || warm.Old(t.look.Pool.Recipe) > 0)
+}
+
 // renewWarmPool does the next step of the renewal of a pool's warm pool, after a promotion or a rollback. Only a credential with the
 // permissions of warm pools does so.
 func (d *joinTracker) renewWarmPool(ctx context.Context, w *observed, r *rules, t *watchedPool) {
-	if t.look.Pool.Warm == nil && !t.renews || d.PoolCache.Intents == nil || d.Policies != nil || t.warmDue.After(w.now) {
+	if d.PoolCache.Intents == nil || d.Policies != nil || t.warmDue.After(w.now) || !t.mayNeedWarming() {
 		return
-	}
-	warm := t.look.Pool.Warm
-	if !t.renews && (warm.Unknown == "" && warm.Old(t.look.Pool.Recipe) == 0 || t.version == "") && !t.warmDue.IsZero() {
-		return // the first pass after a start looks for the record of a renewal
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()

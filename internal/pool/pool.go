@@ -47,7 +47,7 @@ type Pool struct {
 	judged []joinhealth.Join
 	// tracked is the controller's report on the version in the recipe; nil if there is none.
 	tracked *v1alpha1.JoinHealthStatus
-	limits joinhealth.Limits
+	limits  joinhealth.Limits
 }
 
 func newPool(id cloud.PoolID) *Pool {

@@ -65,11 +65,24 @@ type facts struct {
 	deletes, deleted bool
 }
 
+// changesLaunches reports whether the cloud is to answer launches in another way.
+func (f facts) changesLaunches() bool {
+	return f.launches != "" && f.wanted != "" && f.launches != f.wanted && !f.gone
+}
+
+// pointing is the next step towards a recipe that names the version.
+func (f facts) pointing() Action {
+	if f.loses && !f.saved {
+		return Save
+	}
+	return Point
+}
+
 // next returns the next step, backwards from the goal, so that finished steps are not repeated. Tags come first: after a crash
 // a quarantined version is visibly in use, and no promotion uses the version again. Launches are forbidden last, because the pool
 // would not grow before its recipe names another version, and allowed first, because only a quarantine shows that they are forbidden.
 func next(f facts) Decision {
-	changes := f.launches != "" && f.wanted != "" && f.launches != f.wanted && !f.gone
+	changes := f.changesLaunches()
 	switch {
 	case f.points && f.recipe == other:
 		return fail(RecipeChanged)
@@ -77,10 +90,8 @@ func next(f facts) Decision {
 		return do(Allow)
 	case f.tags && !f.tagged && !f.gone:
 		return do(Tag)
-	case f.points && f.recipe != wanted && f.loses && !f.saved:
-		return do(Save)
 	case f.points && f.recipe != wanted:
-		return do(Point)
+		return do(f.pointing())
 	case changes:
 		return do(Forbid)
 	case f.deletes && !f.deleted:

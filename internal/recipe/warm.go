@@ -48,26 +48,11 @@ func (w Warmer) Pass(ctx context.Context, pool cloud.Pool, may bool) (Decision, 
 	if err != nil || pool.Warm == nil && record == nil {
 		return do(Done), err
 	}
-	f := warmFacts{exists: pool.Warm != nil, limits: ofOwner, recorded: record != nil}
-	warm := cloud.WarmPool{}
-	if f.exists {
+	var warm cloud.WarmPool
+	if pool.Warm != nil {
 		warm = *pool.Warm
-		isVersion := pool.Recipe.Version != "" && !pool.Recipe.Latest
-		f.old = may && isVersion && warm.Old(pool.Recipe) > 0
 	}
-	if f.recorded {
-		f.noted = record.Left >= 0
-		switch warm.Limits {
-		case record.Owner:
-		case record.To:
-			f.limits = smaller
-		default:
-			f.limits = changed
-		}
-	}
-	size, wanted := int64(len(warm.Instances)), warm.Limits.Of(pool)
-	f.changing = warm.Unknown != "" || warm.Changing > 0 || size > wanted || size < wanted && f.limits != smaller
-	d := nextWarm(f)
+	d := nextWarm(warmFactsOf(pool, warm, record, may))
 	switch d.Do {
 	case Record:
 		next := nextRound(record, warm, pool)
@@ -81,12 +66,38 @@ func (w Warmer) Pass(ctx context.Context, pool cloud.Pool, may bool) (Decision, 
 	case Restore:
 		err = w.Cloud.ResizeWarmPool(ctx, pool.ID, record.To, record.Owner)
 	case Forget:
-		err = w.Kube.CoordinationV1().Leases(w.Namespace).Delete(ctx, lease.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &lease.UID}})
-		if apierrors.IsNotFound(err) {
-			err = nil
-		}
+		err = w.forget(ctx, lease)
 	}
 	return d, err
+}
+
+// warmFactsOf are the facts of a warm pool and its record; nil without one.
+func warmFactsOf(pool cloud.Pool, warm cloud.WarmPool, record *warmRecord, may bool) warmFacts {
+	f := warmFacts{exists: pool.Warm != nil, limits: ofOwner, recorded: record != nil}
+	isVersion := pool.Recipe.Version != "" && !pool.Recipe.Latest
+	f.old = f.exists && may && isVersion && warm.Old(pool.Recipe) > 0
+	if f.recorded {
+		f.noted = record.Left >= 0
+		switch warm.Limits {
+		case record.Owner:
+		case record.To:
+			f.limits = smaller
+		default:
+			f.limits = changed
+		}
+	}
+	size, wanted := int64(len(warm.Instances)), warm.Limits.Of(pool)
+	f.changing = warm.Unknown != "" || warm.Changing > 0 || size > wanted || size < wanted && f.limits != smaller
+	return f
+}
+
+// forget deletes the record.
+func (w Warmer) forget(ctx context.Context, lease *coordinationv1.Lease) error {
+	err := w.Kube.CoordinationV1().Leases(w.Namespace).Delete(ctx, lease.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &lease.UID}})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
 }
 
 // nextRound returns the record of the next round: a quarter of the warm pool ends, or twice as many as before if the last round ended none

@@ -15,7 +15,7 @@ const Removed = "REMOVED"
 // secretWords are the words that make a name the name of a secret, wherever they stand in it: AWS_SECRET_ACCESS_KEY, apiKey, pgpassword2.
 const secretWords = `(?:token|pass(?:w(?:or)?d|phrase|code)|[_-]pass\b|pwd|secret|credential|kubeconfig|cookie|signature|\bsig\b|\bsas\b|` +
 	`auth(?:orization)?\b|(?:custom|user)[_-]?data|protected[_-]?settings|connection[_-]?string|` +
-	`(?:api|access|account|storage|shared|private|encryption|signing|master|session|subscription|client|service|ssh|license)[_-]?keys?|key[_-]?data)`
+	`(?:api|access|account|storage|shared|private|encryption|signing|master|session|[a-z]*scription|client|service|ssh|license)[_-]?keys?|key[_-]?data)`
 
 // secretName is the name of a field or variable whose value is a secret, or could hold secrets, such as customData.
 var secretName = regexp.MustCompile(`(?i)^(?:binary|string)data$|` + secretWords)
@@ -105,31 +105,9 @@ func Value(name string, v any) any {
 	secret := secretName.MatchString(name[strings.LastIndex(name, "/")+1:])
 	switch v := v.(type) {
 	case map[string]any:
-		out := map[string]any{}
-		for key, inner := range v {
-			text, isText := inner.(string)
-			switch {
-			case isText && text != "" && (secret && !slices.Contains(references, key) || name == "env" && key == "value"):
-				out[key] = Removed
-			case secret && !isText:
-				out[key] = Value(name, inner)
-			default:
-				out[key] = Value(key, inner)
-			}
-		}
-		return out
+		return object(name, v, secret)
 	case []any:
-		out := make([]any, len(v))
-		for i, inner := range v {
-			if out[i] = Value(name, inner); i == 0 {
-				continue
-			}
-			flag, _ := v[i-1].(string)
-			if text, is := inner.(string); is && secretFlag.MatchString(flag) && !strings.HasPrefix(text, "-") {
-				out[i] = Removed
-			}
-		}
-		return out
+		return list(name, v)
 	case string:
 		if secret && v != "" {
 			return Removed
@@ -137,4 +115,35 @@ func Value(name string, v any) any {
 		return Text(v)
 	}
 	return v
+}
+
+func object(name string, v map[string]any, secret bool) map[string]any {
+	out := map[string]any{}
+	for key, inner := range v {
+		text, isText := inner.(string)
+		switch {
+		case isText && text != "" && (secret && !slices.Contains(references, key) || name == "env" && key == "value"):
+			out[key] = Removed
+		case secret && !isText:
+			out[key] = Value(name, inner)
+		default:
+			out[key] = Value(key, inner)
+		}
+	}
+	return out
+}
+
+// list has the value of a flag after its name.
+func list(name string, v []any) []any {
+	out := make([]any, len(v))
+	for i, inner := range v {
+		if out[i] = Value(name, inner); i == 0 {
+			continue
+		}
+		flag, _ := v[i-1].(string)
+		if text, is := inner.(string); is && secretFlag.MatchString(flag) && !strings.HasPrefix(text, "-") {
+			out[i] = Removed
+		}
+	}
+	return out
 }

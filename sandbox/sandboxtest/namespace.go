@@ -50,8 +50,8 @@ func (s *Sandbox) Namespaces(t testing.TB, engine, pods string) {
 	})
 }
 
-// apply applies manifests of Kamino, except the definitions and the admission policy for marks on Nodes, which is the same for all
-// namespaces and costs time at each report of a kubelet.
+// apply applies manifests of Kamino, except the definitions and the admission policy for marks on Nodes. The policy is the same for all
+// namespaces, and costs time at each report of a kubelet.
 func (s *Sandbox) apply(t testing.TB, manifests string) {
 	t.Helper()
 	client := dynamic.NewForConfigOrDie(s.Config())

@@ -205,7 +205,7 @@ func (w *World) Kube() kubernetes.Interface { return w.kube }
 func (w *World) Cloud() region.Region { return w.cloud }
 
 // baseCloud is the cloud without the layer of Cluster API.
-func (w *World) baseCloud() region.Region {
+func baseCloud(w *World) region.Region {
 	if over, is := w.cloud.(*region.ClusterAPI); is {
 		return over.Base()
 	}
@@ -214,13 +214,13 @@ func (w *World) baseCloud() region.Region {
 
 // Azure is the simulated Azure; nil on AWS.
 func (w *World) Azure() *region.Azure {
-	a, _ := w.baseCloud().(*region.Azure)
+	a, _ := baseCloud(w).(*region.Azure)
 	return a
 }
 
 // AWS is the simulated AWS; nil on Azure.
 func (w *World) AWS() *region.AWS {
-	a, _ := w.baseCloud().(*region.AWS)
+	a, _ := baseCloud(w).(*region.AWS)
 	return a
 }
 

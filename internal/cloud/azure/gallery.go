@@ -50,7 +50,7 @@ func (p *ImageProvider) ensureDefinition(ctx context.Context, s scaleSet, requir
 	if definitionState(definition.GalleryImage) == armcompute.GalleryProvisioningStateFailed {
 		return p.putDefinition(ctx, clients, s, definition.GalleryImage, snapshotID)
 	}
-	return p.settled(s.definitionID(), definitionState(definition.GalleryImage)), nil
+	return settled(p, s.definitionID(), definitionState(definition.GalleryImage)), nil
 }
 
 func definitionState(definition armcompute.GalleryImage) armcompute.GalleryProvisioningState {
@@ -82,7 +82,7 @@ func wantedFor(ctx context.Context, p *ImageProvider, clients *clients, s scaleS
 
 // settled returns whether a gallery or definition is complete, and remembers the completion. The state must not be a
 // failure.
-func (p *ImageProvider) settled(id string, state armcompute.GalleryProvisioningState) (ready bool) {
+func settled(p *ImageProvider, id string, state armcompute.GalleryProvisioningState) (ready bool) {
 	switch state {
 	case armcompute.GalleryProvisioningStateCreating, armcompute.GalleryProvisioningStateDeleting:
 		return false
@@ -195,7 +195,7 @@ func (p *ImageProvider) ensureGallery(ctx context.Context, clients *clients, s s
 	case err != nil:
 		return false, fail("read", text("gallery "+s.gallery()), err)
 	case galleryState(gallery) != armcompute.GalleryProvisioningStateFailed:
-		return p.settled(s.galleryID(), galleryState(gallery)), nil
+		return settled(p, s.galleryID(), galleryState(gallery)), nil
 	}
 	poller, err := clients.galleries.BeginCreateOrUpdate(ctx, s.group, s.gallery(), gallery, nil)
 	if err != nil {

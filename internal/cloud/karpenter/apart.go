@@ -60,14 +60,14 @@ type apartRecord struct {
 
 // apart is a machine outside the pool, which need not exist.
 type apart struct {
-	*PoolProvider
+	*access
 	use
 	class string
 	// caller is the caller's name.
 	caller string
 }
 
-func (r *PoolProvider) apart(of use, pool cloud.PoolID, name string) (apart, error) {
+func (r *access) apart(of use, pool cloud.PoolID, name string) (apart, error) {
 	class, err := parsePool(pool)
 	return apart{r, of, class, name}, err
 }
@@ -141,7 +141,7 @@ func (a apart) stateOf(o *unstructured.Unstructured) (cloud.Trial, error) {
 }
 
 // listApart lists the records of machines outside the pools: those of NodeClaims, and of classes that are left.
-func (r *PoolProvider) listApart(ctx context.Context, of use, pools []cloud.PoolID) (found []apartRecord, err error) {
+func (r *access) listApart(ctx context.Context, of use, pools []cloud.PoolID) (found []apartRecord, err error) {
 	if len(pools) == 0 {
 		return nil, nil
 	}

@@ -74,7 +74,7 @@ func (b *beside) ofInstance(ctx context.Context, id cloud.InstanceID) cloud.Pool
 }
 
 // has reports whether an instance has a NodeClaim. Before any node of Karpenter has shown up, there is none.
-func (r *PoolProvider) has(ctx context.Context, id cloud.InstanceID) bool {
+func (r *access) has(ctx context.Context, id cloud.InstanceID) bool {
 	r.mu.Lock()
 	name, connected := r.claims[id], r.objects != nil
 	r.mu.Unlock()

@@ -28,7 +28,10 @@ type Images interface {
 }
 
 // PoolProvider implements cloud.PoolProvider for the classes of a cluster. It is safe for concurrent use.
-type PoolProvider struct {
+type PoolProvider struct{ *access }
+
+// access reads and writes Karpenter's objects in the cluster.
+type access struct {
 	images Images
 	// connect returns the connection to the cluster. It is first called when a node of Karpenter shows up.
 	connect func() (*rest.Config, error)
@@ -44,11 +47,11 @@ type PoolProvider struct {
 
 // New makes the PoolProvider. New does no I/O.
 func New(images Images, connect func() (*rest.Config, error)) *PoolProvider {
-	return &PoolProvider{images: images, connect: connect, claims: map[cloud.InstanceID]string{}}
+	return &PoolProvider{&access{images: images, connect: connect, claims: map[cloud.InstanceID]string{}}}
 }
 
 // clients connects once.
-func (r *PoolProvider) clients() (dynamic.Interface, kubernetes.Interface, error) {
+func (r *access) clients() (dynamic.Interface, kubernetes.Interface, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.objects != nil {
@@ -72,7 +75,7 @@ func (r *PoolProvider) clients() (dynamic.Interface, kubernetes.Interface, error
 
 // clusterUID returns the UID of namespace kube-system, which identifies the cluster. Classes of several clusters of an account have equal
 // names.
-func (r *PoolProvider) clusterUID(ctx context.Context) (types.UID, error) {
+func (r *access) clusterUID(ctx context.Context) (types.UID, error) {
 	_, account, err := r.clients()
 	if err != nil {
 		return "", err
@@ -96,7 +99,7 @@ func (r *PoolProvider) clusterUID(ctx context.Context) (types.UID, error) {
 // pageSize is the number of objects per list request.
 const pageSize = 500
 
-func (r *PoolProvider) in(kind schema.GroupVersionResource) (dynamic.ResourceInterface, error) {
+func (r *access) in(kind schema.GroupVersionResource) (dynamic.ResourceInterface, error) {
 	objects, _, err := r.clients()
 	if err != nil {
 		return nil, err
@@ -105,7 +108,7 @@ func (r *PoolProvider) in(kind schema.GroupVersionResource) (dynamic.ResourceInt
 }
 
 // get reads an object, once per read cache.
-func (r *PoolProvider) get(ctx context.Context, kind schema.GroupVersionResource, name string) (*unstructured.Unstructured, error) {
+func (r *access) get(ctx context.Context, kind schema.GroupVersionResource, name string) (*unstructured.Unstructured, error) {
 	cache, key := cloud.ReadCacheOf(ctx), "karpenter:"+kind.Resource+"/"+name
 	if known, found := cache.Get(key); found {
 		return known.(*unstructured.Unstructured).DeepCopy(), nil
@@ -123,7 +126,7 @@ func (r *PoolProvider) get(ctx context.Context, kind schema.GroupVersionResource
 }
 
 // list reads all objects of a kind, once per read cache.
-func (r *PoolProvider) list(ctx context.Context, kind schema.GroupVersionResource) ([]unstructured.Unstructured, error) {
+func (r *access) list(ctx context.Context, kind schema.GroupVersionResource) ([]unstructured.Unstructured, error) {
 	cache, key := cloud.ReadCacheOf(ctx), "karpenter:"+kind.Resource
 	if known, found := cache.Get(key); found {
 		return slices.Clone(known.([]unstructured.Unstructured)), nil
@@ -147,7 +150,7 @@ func (r *PoolProvider) list(ctx context.Context, kind schema.GroupVersionResourc
 }
 
 // patch changes an object if resourceVersion and UID are unchanged.
-func (r *PoolProvider) patch(ctx context.Context, op string, o *unstructured.Unstructured, change object) (*unstructured.Unstructured, error) {
+func (r *access) patch(ctx context.Context, op string, o *unstructured.Unstructured, change object) (*unstructured.Unstructured, error) {
 	kind, what := resourceOf(o), nameOf(o)
 	client, err := r.in(kind)
 	if err != nil {
@@ -172,7 +175,7 @@ func (r *PoolProvider) patch(ctx context.Context, op string, o *unstructured.Uns
 }
 
 // create creates an object. An existing object is no error.
-func (r *PoolProvider) create(ctx context.Context, op string, o *unstructured.Unstructured) error {
+func (r *access) create(ctx context.Context, op string, o *unstructured.Unstructured) error {
 	client, err := r.in(resourceOf(o))
 	if err != nil {
 		return err
@@ -186,7 +189,7 @@ func (r *PoolProvider) create(ctx context.Context, op string, o *unstructured.Un
 }
 
 // remove deletes the object with this UID. A missing object is no error.
-func (r *PoolProvider) remove(ctx context.Context, op string, o *unstructured.Unstructured) error {
+func (r *access) remove(ctx context.Context, op string, o *unstructured.Unstructured) error {
 	client, err := r.in(resourceOf(o))
 	if err != nil {
 		return err

@@ -8,7 +8,7 @@ import (
 )
 
 // allClaims returns all NodeClaims, and remembers their names.
-func (r *PoolProvider) allClaims(ctx context.Context) ([]nodeClaim, error) {
+func (r *access) allClaims(ctx context.Context) ([]nodeClaim, error) {
 	all, err := r.list(ctx, claims)
 	if err != nil {
 		return nil, err
@@ -31,7 +31,7 @@ func (r *PoolProvider) allClaims(ctx context.Context) ([]nodeClaim, error) {
 }
 
 // claimsOf returns the NodeClaims of a class that have an instance.
-func (r *PoolProvider) claimsOf(ctx context.Context, class string) (found []nodeClaim, err error) {
+func (r *access) claimsOf(ctx context.Context, class string) (found []nodeClaim, err error) {
 	all, err := r.allClaims(ctx)
 	for _, c := range all {
 		if c.Spec.isOf(class) && c.Status.ProviderID != "" {
@@ -42,7 +42,7 @@ func (r *PoolProvider) claimsOf(ctx context.Context, class string) (found []node
 }
 
 // claimOf returns the NodeClaim of an instance; NotFound if there is none. A known NodeClaim costs a single read.
-func (r *PoolProvider) claimOf(ctx context.Context, op string, id cloud.InstanceID) (nodeClaim, error) {
+func (r *access) claimOf(ctx context.Context, op string, id cloud.InstanceID) (nodeClaim, error) {
 	r.mu.Lock()
 	name := r.claims[id]
 	r.mu.Unlock()

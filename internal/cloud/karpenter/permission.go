@@ -54,7 +54,7 @@ const giveRights = "apply the output of `kamino manifests` again"
 
 // Permissions implements cloud.PoolProvider with a rules review, which lists the rights of ClusterRoles too. A right that an incomplete
 // review lacks costs an access review.
-func (r *PoolProvider) Permissions(ctx context.Context, _ cloud.PoolID) ([]cloud.Permission, error) {
+func (r *access) Permissions(ctx context.Context, _ cloud.PoolID) ([]cloud.Permission, error) {
 	const op, where = "read the rights in", "the cluster"
 	_, account, err := r.clients()
 	if err != nil {
@@ -94,7 +94,7 @@ func (n need) isIn(rule authorizationv1.ResourceRule, verb string) bool {
 }
 
 // refuseRights returns the refusal of missing rights for a feature. The feature of all captures is empty.
-func (r *PoolProvider) refuseRights(ctx context.Context, feature string) ([]cloud.Refusal, error) {
+func (r *access) refuseRights(ctx context.Context, feature string) ([]cloud.Refusal, error) {
 	all, err := r.Permissions(ctx, "")
 	if err != nil {
 		return nil, err

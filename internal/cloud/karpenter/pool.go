@@ -2,7 +2,6 @@ package karpenter
 
 import (
 	"context"
-	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -28,7 +27,7 @@ func (v view) pool() cloud.PoolID { return poolOf(v.name()) }
 func (v view) String() string     { return kindClass + " " + v.name() }
 
 // view reads a pool: the class, the NodePools and the name of the image.
-func (r *PoolProvider) view(ctx context.Context, id cloud.PoolID) (v view, err error) {
+func (r *access) view(ctx context.Context, id cloud.PoolID) (v view, err error) {
 	name, err := parsePool(id)
 	if err != nil {
 		return v, err
@@ -50,7 +49,7 @@ func (r *PoolProvider) view(ctx context.Context, id cloud.PoolID) (v view, err e
 }
 
 // poolsOfClass returns the NodePools that name a class, by name.
-func (r *PoolProvider) poolsOfClass(ctx context.Context, class string) (found []nodePool, err error) {
+func (r *access) poolsOfClass(ctx context.Context, class string) (found []nodePool, err error) {
 	all, err := r.list(ctx, pools)
 	if err != nil {
 		return nil, err
@@ -215,7 +214,7 @@ func (r *PoolProvider) Family(ctx context.Context, id cloud.PoolID) (cloud.Image
 }
 
 // familyIn returns the image family of a class. Classes of several clusters of an account have equal names.
-func (r *PoolProvider) familyIn(ctx context.Context, region, class string) (cloud.ImageFamily, error) {
+func (r *access) familyIn(ctx context.Context, region, class string) (cloud.ImageFamily, error) {
 	cluster, err := r.clusterUID(ctx)
 	return cloud.ImageFamily{Place: region, Name: "karpenter-" + digest(string(cluster)) + "-" + class}, err
 }
@@ -243,7 +242,7 @@ func (r *PoolProvider) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, e
 }
 
 // usualType returns the type of most of the pool's instances, else the first that a NodePool names; empty if unknown.
-func (r *PoolProvider) usualType(v view, all []nodeClaim) string {
+func (r *access) usualType(v view, all []nodeClaim) string {
 	var kinds []string
 	for _, c := range all {
 		kinds = append(kinds, c.Metadata.Labels[labelType])
@@ -266,10 +265,4 @@ func (v view) owner() string {
 		return ""
 	}
 	return "parameter " + v.class.parameter()
-}
-
-// handOver says how to set the image.
-func (v view) handOver(native string) string {
-	return fmt.Sprintf("%s reads its image from parameter %s: run `aws ssm put-parameter --overwrite --name %s --value %s`; "+
-		"Karpenter notices the change within five minutes", v, v.class.parameter(), v.class.parameter(), native)
 }

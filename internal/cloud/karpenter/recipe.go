@@ -80,7 +80,9 @@ func (r *PoolProvider) RecipeChange(ctx context.Context, to cloud.Target, _ bool
 
 // refuseOwned is the refusal of a write if a parameter names the image.
 func (v view) refuseOwned(native string) cloud.Refusal {
-	return cloud.Refuse(reasonParameter, v.handOver(native), "")
+	name := v.class.parameter()
+	return cloud.Refuse(reasonParameter, fmt.Sprintf("%s reads its image from parameter %s", v, name),
+		fmt.Sprintf("run `aws ssm put-parameter --overwrite --name %s --value %s`; Karpenter notices the change within five minutes", name, native))
 }
 
 // RestoreChange implements cloud.PoolProvider and restores the terms and the family exactly as they were.
