@@ -103,7 +103,7 @@ func TestDifference(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	eventually("have ")
+	eventually("of another version")
 	if err := apply(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}

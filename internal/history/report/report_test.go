@@ -317,7 +317,7 @@ func TestStorage(t *testing.T) {
 	f.PricePerGBMonth = 0
 	expect(t, f, "storage-price", "0", "0 per GiB and month")
 	f.Versions[0].SizeGB = 0
-	expect(t, f, "storage", fmt.Sprintf("%.4g", 30*10.0*24/730), "without 1 versions of unknown size")
+	expect(t, f, "storage", fmt.Sprintf("%.4g", 30*10.0*24/730), "without 1 version of unknown size")
 	f.Versions[0].SizeGB, f.Versions[1].SizeGB = 0, 0
 	expect(t, f, "storage", "unknown", "the cloud reports no sizes")
 	expect(t, f, "storage-price", "unknown", "the cloud reports no sizes")
@@ -328,7 +328,7 @@ func TestStorage(t *testing.T) {
 	older.Spec.Version, newer.Spec.Version = "2026.02.28", "2026.03.21"
 	older.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionPublished, Status: metav1.ConditionTrue}}
 	f.Captures = []v1alpha1.Prototype{older, newer}
-	expect(t, f, "storage", want, "without 1 deleted versions of unknown end")
+	expect(t, f, "storage", want, "without 1 deleted version of unknown end")
 	f.Captures[1].Status.Retired = []string{"2026.02.28"} // a minute after the begin of day 15
 	expect(t, f, "storage", fmt.Sprintf("%.4g", 30*(39.0*24+15*24+1.0/60)/730), "largest present version")
 	f = facts()
