@@ -186,7 +186,7 @@ func (w *weekOf) play() (alarm bool, after time.Duration) {
 					n.Ready, n.Changed = false, n.Running.Add(61*time.Minute)
 				}
 			case n.Ready && w.random.Float64() < w.chance/100*weekLook.Hours()/24:
-				n.lose(now, now.Add([]time.Duration{1, 1, 1, 1, 24}[w.random.IntN(5)]*time.Hour))
+				n.lose(now, now.Add([]time.Duration{time.Hour, time.Hour, time.Hour, time.Hour, 24 * time.Hour}[w.random.IntN(5)]))
 			case !n.Ready && now.After(n.back):
 				n.Ready, n.Changed = true, now
 			}

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// writeTable writes the tables into the page: go test ./internal/joinhealth -run TestTableOfDetections -args -write-table
+// writeTable writes the tables into the page: go test ./internal/joinhealth -run TestTableOfDetections -args -write-table.
 var writeTable = flag.Bool("write-table", false, "write the tables of detections and false alarms into "+tablePage)
 
 const (

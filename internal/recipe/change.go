@@ -141,6 +141,7 @@ func (c *Change) Pass(ctx context.Context) (Result, error) {
 		err = c.Cloud.AllowLaunches(ctx, c.ref(c.Version), true)
 	case Delete:
 		err = c.Cloud.DeleteImage(ctx, c.ref(c.Version))
+	default: // the steps of a Warmer
 	}
 	return r, err
 }

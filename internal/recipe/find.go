@@ -15,6 +15,7 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cloud"
+	"github.com/kamino-dev/kamino/internal/cluster"
 )
 
 // SavedPart is a saved part of a recipe.
@@ -39,6 +40,10 @@ func (s Secrets) Find(ctx context.Context, name string, pool cloud.PoolID, proto
 	case apierrors.IsForbidden(err):
 		if secrets, err = s.ofPrototypes(ctx, prototypes); err != nil {
 			return nil, err
+		}
+		if len(secrets) == 0 {
+			return nil, cluster.Refusef("whether there is a saved recipe of pool %s is unknown, and nothing was changed: the credential may not list Secrets, "+
+				"and no Prototype leads to one. Allow it to list Secrets in namespace %s, or use a credential that may", name, s.Namespace)
 		}
 	case err != nil:
 		return nil, fmt.Errorf("list secrets of namespace %s: %w", s.Namespace, err)

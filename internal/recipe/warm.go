@@ -67,6 +67,7 @@ func (w Warmer) Pass(ctx context.Context, pool cloud.Pool, may bool) (Decision, 
 		err = w.Cloud.ResizeWarmPool(ctx, pool.ID, record.To, record.Owner)
 	case Forget:
 		err = w.forget(ctx, lease)
+	default: // Done, and the steps of a Change
 	}
 	return d, err
 }

@@ -1,7 +1,6 @@
 package recipe
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -162,7 +161,7 @@ func TestWarmPoolChangesMeanwhile(t *testing.T) {
 func TestWarmPoolStays(t *testing.T) {
 	s := newWarmEnv(t, cloud.WarmLimits{Prepared: -1}, false)
 	pass := func(may bool) Decision {
-		d, err := Warmer{Cloud: s.provider, Kube: s.kube, Namespace: "kamino-system"}.Pass(context.Background(), s.look(), may)
+		d, err := Warmer{Cloud: s.provider, Kube: s.kube, Namespace: "kamino-system"}.Pass(t.Context(), s.look(), may)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -157,8 +157,8 @@ func ofGroup(c *call, on target, g *group) target {
 	return on
 }
 
-// targets are the resources of a request. Actions without known resources have the resource "*".
-func (s permissions) targets(c *call, st *state) []target {
+// given are the values of a request that are the same for all of its resources.
+func (s permissions) given(c *call) map[string]string {
 	given := map[string]string{"aws:RequestedRegion": s.config.Region}
 	for _, spec := range c.in.List("TagSpecification") {
 		for _, t := range spec.List("Tag") {
@@ -170,6 +170,12 @@ func (s permissions) targets(c *call, st *state) []target {
 			given["aws:RequestTag/"+t.Get("Key")] = t.Get("Value")
 		}
 	}
+	return given
+}
+
+// targets are the resources of a request. Actions without known resources have the resource "*".
+func (s permissions) targets(c *call, st *state) []target {
+	given := s.given(c)
 	of := func(arn string, tags map[string]string) target {
 		values := map[string]string{}
 		for key, value := range given {

@@ -180,8 +180,8 @@ func TestWarmPool(t *testing.T) {
 func TestWarmPoolBecomesSmaller(t *testing.T) {
 	c := newCloud(t, nil)
 	c.group(t, 1, func(in *autoscaling.CreateAutoScalingGroupInput) { in.MaxSize = sdk.Int32(6) })
-	put := func(min, prepared int32) {
-		ok(c.asg.PutWarmPool(t.Context(), &autoscaling.PutWarmPoolInput{AutoScalingGroupName: sdk.String(testGroup), MinSize: sdk.Int32(min),
+	put := func(least, prepared int32) {
+		ok(c.asg.PutWarmPool(t.Context(), &autoscaling.PutWarmPoolInput{AutoScalingGroupName: sdk.String(testGroup), MinSize: sdk.Int32(least),
 			MaxGroupPreparedCapacity: sdk.Int32(prepared), PoolState: types.WarmPoolStateStopped}))(t)
 	}
 	pool := func() (ids []string) {

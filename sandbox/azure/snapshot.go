@@ -116,7 +116,8 @@ func (s snapshots) put(c *call) (*reply, error) {
 		return nil
 	})
 	if err == nil && running { // the instance goes on writing: the content is that before the answer
-		err = s.contents.copyOnce(c.r.Context(), *rep.operation, source)
+		// A cloud completes a request that it has read, also for a client that is gone.
+		err = s.contents.copyOnce(context.WithoutCancel(c.r.Context()), *rep.operation, source)
 	}
 	if err == nil && c.started != nil {
 		s.start(*c.started)

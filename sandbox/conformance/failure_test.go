@@ -23,7 +23,7 @@ const (
 	versionWords    = "version " + version + " of pool " + poolName
 
 	policyText = "Resource was disallowed by policy 'only-tagged'."
-	quotaText  = "The number of galleries has reached the limit of 100."
+	quotaText  = "The number of galleries has reached the limit of 100"
 	// mostPasses is more than a capture takes from here on.
 	mostPasses = 300
 

@@ -133,7 +133,11 @@ func report(l logs, limit int, azure bool) *Report {
 		if kamino {
 			j.Accounts[e.user] = e.line
 		}
-		map[bool]func(event, bool){true: j.request, false: j.call}[e.method == ""](e, kamino)
+		if e.method == "" {
+			j.request(e, kamino)
+		} else {
+			j.call(e, kamino)
+		}
 	}
 	j.end(event{at: l.events[len(l.events)-1].at, line: "at the end of the logs"})
 	j.Counted = strings.Join([]string{count(len(j.prototypes), "capture"), count(j.past+len(j.holds), "reservation"), count(len(j.nodes), "node"),

@@ -59,7 +59,6 @@ var rules = map[string]rule{
 	"DescribeImages":                 {service: "ec2"},
 	"DescribeInstances":              {service: "ec2"},
 	"DescribeLaunchTemplates":        {service: "ec2"},
-	"DescribeLaunchTemplateVersions": {service: "ec2"},
 	"DescribeReplaceRootVolumeTasks": {service: "ec2"},
 	"DescribeSnapshots":              {service: "ec2"},
 	"DescribeSubnets":                {service: "ec2"},

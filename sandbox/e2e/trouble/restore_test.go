@@ -67,6 +67,12 @@ func TestRestoredPoolBootstraps(t *testing.T) {
 		t.Fatalf("a node of the version still bootstraps: %q, %v", s.CustomData, s.Extensions)
 	}
 
+	// Without the Prototype only the list of Secrets leads to the saved recipe.
+	e.Start("restore", e.Group, "--yes").ExpectExit(exitRefused, "the credential may not list Secrets")
+	sandbox.Must(e.T, "kubectl", "-n", e.Namespace, "create", "role", "list-secrets", "--resource=secrets", "--verb=list")
+	sandbox.Must(e.T, "kubectl", "-n", e.Namespace, "create", "rolebinding", "list-secrets", "--role=list-secrets",
+		"--serviceaccount="+e.Namespace+":kamino-engine")
+
 	// The settings of the extension were never saved and are missing. customData is present.
 	missing := e.Start("restore", e.Group, "--yes")
 	missing.ExpectExit(exitRefused, "PartMissing: the cloud never returned all of extension vmssCSE", "--protected-settings-from vmssCSE=SECRET[/KEY]")
