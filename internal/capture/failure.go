@@ -289,19 +289,22 @@ func reservationLostMessage(w *pass) string {
 	return fmt.Sprintf("the reservation of node %s was overwritten by %s", w.p.Spec.Donor.NodeName, w.donor.otherHolder)
 }
 
+// donorGoneMessage tells an instance that was removed, or is on its way, from a Node that somebody deleted while its instance runs.
 func donorGoneMessage(w *pass) string {
 	n := w.p.Spec.Donor.NodeName
-	if w.facts.Donor.Power == plan.InstanceGone {
-		remedy := "Capture another node"
-		if r := w.donor.reservation; r != nil && r.Protection != "" && !w.p.Spec.Settings.CopiesDonor() {
-			remedy = fmt.Sprintf("The node was out of service, so pool %s can be one node smaller than before. Raise its size by one if no autoscaler does, then capture another node",
-				w.p.Spec.Pool)
-		}
-		return fmt.Sprintf("the instance of node %s was removed during the capture. %s", n, remedy)
+	if p := w.facts.Donor.Power; p == plan.On || p == plan.PowerUnread {
+		runs := map[plan.Power]string{plan.On: ", but its instance runs"}[p]
+		return fmt.Sprintf("another client deleted node %s during the capture%s. Find the client that deletes nodes, then capture another node", n, runs)
 	}
-	return fmt.Sprintf(
-		"another client deleted node %s during the capture, but its instance exists. Find the client that deletes nodes, then capture another node",
-		n)
+	removed, remedy := "was removed", "Capture another node"
+	if w.facts.Donor.Power != plan.InstanceGone {
+		removed = "was stopped or removed, and the Node was deleted"
+	}
+	if r := w.donor.reservation; r != nil && r.Protection != "" && !w.p.Spec.Settings.CopiesDonor() {
+		remedy = fmt.Sprintf("The node was out of service, so pool %s can be one node smaller than before. Raise its size by one if no autoscaler does, then capture another node",
+			w.p.Spec.Pool)
+	}
+	return fmt.Sprintf("the instance of node %s %s during the capture. %s", n, removed, remedy)
 }
 
 func drainMessage(w *pass) string {

@@ -142,8 +142,9 @@ func (t things) awsSees(e event, kamino bool) {
 			{"instancesSet", "instance", "instanceId"},
 		} {
 			for _, r := range items(r, list[0]) {
+				state := text(r, list[3]) // a disabled image is whole: its quarantine only forbids starts
 				t.awsCreated(list[1], text(r, list[2]), kamino && e.action() == "ec2/RunInstances", r, "blockDeviceMapping", "ebs",
-					"snapshotId").complete = text(r, list[3]) == list[4]
+					"snapshotId").complete = state == list[4] || list[1] == "image" && state == "disabled"
 			}
 		}
 	}

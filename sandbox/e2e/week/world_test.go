@@ -70,7 +70,7 @@ kind: PrototypePolicy
 metadata:
   name: lights-out
 spec:
-  rollback: {mode: Off} # a person rolls back, and the pools do not wait for each other
+  rollback: {mode: "Off"} # a person rolls back, and the pools do not wait for each other
   maxConcurrent: %d
   schedule:
     cron: "0 18 * * *"
