@@ -180,6 +180,21 @@ func TestFailures(t *testing.T) {
 					s.must(s.objects.Delete(corev1.SchemeGroupVersion.WithResource("nodes"), "", donorName))
 				}
 			}},
+		{name: "the Node is deleted while its instance runs", reason: "DonorGone", says: "but its instance runs. Find the client",
+			prepare: func(s *testEnv) { s.blocked = 6 },
+			between: func(s *testEnv, pass int) {
+				if pass == 4 {
+					s.must(s.objects.Delete(corev1.SchemeGroupVersion.WithResource("nodes"), "", donorName))
+				}
+			}},
+		{name: "the Node is deleted before its instance is off", reason: "DonorGone", says: "stopped or removed, and the Node was deleted",
+			prepare: func(s *testEnv) { s.blocked = 6 },
+			between: func(s *testEnv, pass int) {
+				if pass == 4 {
+					s.cloud.StopByStranger(s.donor)
+					s.must(s.objects.Delete(corev1.SchemeGroupVersion.WithResource("nodes"), "", donorName))
+				}
+			}},
 		{name: "another client removes the reservation", reason: "ReservationLost", says: "annotation",
 			prepare: func(s *testEnv) { s.blocked = 9 },
 			between: func(s *testEnv, pass int) {

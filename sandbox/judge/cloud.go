@@ -137,14 +137,13 @@ func (t things) awsSees(e event, kamino bool) {
 	}
 	for _, r := range append(items(out, "reservationSet"), out) {
 		for _, list := range [][5]string{
-			{"imagesSet", "image", "imageId", "imageState", "available"},
+			{"imagesSet", "image", "imageId", "imageState", "available disabled"}, // a quarantine disables a whole image
 			{"snapshotSet", "snapshot", "snapshotId", "status", "completed"},
 			{"instancesSet", "instance", "instanceId"},
 		} {
 			for _, r := range items(r, list[0]) {
-				state := text(r, list[3]) // a disabled image is whole: its quarantine only forbids starts
 				t.awsCreated(list[1], text(r, list[2]), kamino && e.action() == "ec2/RunInstances", r, "blockDeviceMapping", "ebs",
-					"snapshotId").complete = state == list[4] || list[1] == "image" && state == "disabled"
+					"snapshotId").complete = text(r, list[3]) != "" && strings.Contains(list[4], text(r, list[3]))
 			}
 		}
 	}

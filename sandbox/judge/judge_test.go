@@ -35,6 +35,19 @@ func TestRightRuns(t *testing.T) {
 	}
 }
 
+// TestDisabledImages: the image of a quarantine is whole, and no remainder of its capture. An image that is being made is one.
+func TestDisabledImages(t *testing.T) {
+	for state, whole := range map[string]bool{"disabled": true, "pending": false} {
+		r := load(t, filepath.Join("testdata", "aws"))
+		for _, o := range r.called[r.calls(t, "POST", "UpdateAutoScalingGroup")[0]:] {
+			answers(at(o, "out"), "imageState", "available", func(s object) { s["imageState"] = state })
+		}
+		if left := judged(t, r).Broken[4]; (len(left) == 0) != whole {
+			t.Errorf("%s: %v", state, left)
+		}
+	}
+}
+
 // judged judges the lines of a run, without the way through files.
 func judged(t *testing.T, r *record) *Report {
 	t.Helper()
