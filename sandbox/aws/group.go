@@ -2,6 +2,7 @@ package aws
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,9 +37,11 @@ type group struct {
 	Activities  []*activity          `json:"activities,omitempty"` // oldest first
 	Refreshes   []*refresh           `json:"refreshes,omitempty"`  // oldest first
 	Warm        *warmPool            `json:"warm,omitempty"`
-	Hooks       []*lifecycleHook     `json:"hooks,omitempty"`
-	Deleting    bool                 `json:"deleting,omitempty"`
-	Operator    string               `json:"operator,omitempty"`
+	// Nested are the parameters of this name.
+	Nested   map[string]*query.Value `json:"nested,omitempty"`
+	Hooks    []*lifecycleHook        `json:"hooks,omitempty"`
+	Deleting bool                    `json:"deleting,omitempty"`
+	Operator string                  `json:"operator,omitempty"`
 }
 
 // spec names a launch template's version as a group does.
@@ -158,7 +161,11 @@ func (s groups) create(c *call, st *state) (query.Element, error) {
 var groupParameters = []string{
 	"Action", "Version", "AutoScalingGroupName", "MinSize", "MaxSize", "DesiredCapacity", "LaunchTemplate", "MixedInstancesPolicy", "LaunchConfigurationName",
 	"VPCZoneIdentifier", "AvailabilityZones", "NewInstancesProtectedFromScaleIn", "TerminationPolicies", "Tags", "TargetGroupARNs", "Operator",
+	"InstanceMaintenancePolicy", "AvailabilityZoneDistribution",
 }
+
+// nested are parameters with parts that groups keep and return as written.
+var nested = []string{"InstanceMaintenancePolicy", "AvailabilityZoneDistribution"}
 
 // write reads the common parameters of create and update into a group; on an error the group is unchanged.
 func (s groups) write(c *call, st *state, g *group) *problem {
@@ -193,6 +200,17 @@ func (s groups) write(c *call, st *state, g *group) *problem {
 	for name, value := range g.Settings {
 		if changed.Settings[name] = value; c.in.Has(name) {
 			changed.Settings[name] = c.in.Get(name)
+		}
+	}
+	changed.Nested = maps.Clone(g.Nested)
+	for _, name := range nested {
+		if c.in.Has(name) {
+			if changed.Nested == nil {
+				changed.Nested = map[string]*query.Value{}
+			}
+			if changed.Nested[name] = c.in.At(name).Copy(); c.in.Get(name+".MinHealthyPercentage") == "-1" { // clears the policy
+				delete(changed.Nested, name)
+			}
 		}
 	}
 	if c.in.Has("NewInstancesProtectedFromScaleIn") {
@@ -365,7 +383,14 @@ func (s groups) describe(c *call, st *state) (query.Element, error) {
 			all = append(all, g)
 		}
 	}
-	return listed(s.backend, c, "AutoScalingGroups", all, 0, 100, func(g *group) query.Element { return s.element(st, g) })
+	whole := !c.in.Has("IncludeInstances") || c.in.True("IncludeInstances")
+	return listed(s.backend, c, "AutoScalingGroups", all, 0, 100, func(g *group) query.Element {
+		e := s.element(st, g)
+		if !whole {
+			e.Kids = slices.DeleteFunc(e.Kids, func(kid query.Element) bool { return kid.Name == "Instances" })
+		}
+		return e
+	})
 }
 
 // groupFits compares a group with the filters. Only filters on tags exist.
@@ -451,6 +476,11 @@ func (s groups) element(st *state, g *group) query.Element {
 		query.List("Tags", "member", g.Tags, func(t groupTag) query.Element { return tagElement(g, t) }))
 	for _, d := range settings {
 		e.Kids = append(e.Kids, query.Text(d.name, g.Settings[d.name]))
+	}
+	for _, name := range nested {
+		if v := g.Nested[name]; v != nil {
+			e.Kids = append(e.Kids, asWritten(name, v))
+		}
 	}
 	switch {
 	case g.Template != nil:

@@ -16,7 +16,7 @@ const clusterPath = "/clusters/"
 
 // isJSON reports whether a request is of a service that speaks JSON.
 func isJSON(r *http.Request) bool {
-	return strings.HasPrefix(r.URL.Path, clusterPath) || r.Header.Get("X-Amz-Target") != "" || strings.Contains(r.Header.Get("Content-Type"), "json")
+	return strings.HasPrefix(r.URL.Path+"/", clusterPath) || r.Header.Get("X-Amz-Target") != "" || strings.Contains(r.Header.Get("Content-Type"), "json")
 }
 
 // understandJSON finds service and action of a JSON request, and reads its texts. Of these services there is one action.
@@ -24,8 +24,11 @@ func (s *front) understandJSON(c *call, body []byte) error {
 	scope, _ := sigv4.Read(c.r)
 	_, name, _ := strings.Cut(c.r.Header.Get("X-Amz-Target"), ".")
 	cluster, isCluster := strings.CutPrefix(c.r.URL.Path, clusterPath)
-	if isCluster {
+	switch {
+	case isCluster && !strings.Contains(cluster, "/"):
 		name = "DescribeCluster"
+	case name == "":
+		name = c.r.Method + " " + c.r.URL.Path
 	}
 	found := s.services[scope.Service]
 	if found == nil || found.actions[name] == nil {

@@ -37,15 +37,25 @@ func TestServicesInJSON(t *testing.T) {
 		{"no JSON", testKey, secret, "ssm", "AmazonSSM.GetParameter", `Name=image`, 400, "SerializationException"},
 		{"unknown operation", testKey, secret, "ssm", "AmazonSSM.PutParameter", `{}`, 400, "UnknownOperationException"},
 		{"unknown service", testKey, secret, "servicequotas", "ServiceQuotasV20190624.GetServiceQuota", `{}`, 400, "UnknownOperationException"},
+		{"no list of clusters", testKey, secret, "eks", "GET /clusters", "", 400, "UnknownOperationException"},
+		{"no node groups", testKey, secret, "eks", "GET /clusters/c/node-groups", "", 400, "UnknownOperationException"},
 		{"wrong secret", testKey, "guessed", "ssm", "AmazonSSM.GetParameter", `{"Name":"/image"}`, 400, "InvalidSignatureException"},
 		{"unknown key", "AKIANOBODY", secret, "ssm", "AmazonSSM.GetParameter", `{"Name":"/image"}`, 400, "UnrecognizedClientException"},
 	} {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, c.web.URL, strings.NewReader(test.body))
+		method, path, isPath := strings.Cut(test.target, " ") // EKS has paths for targets
+		if !isPath {
+			method, path = http.MethodPost, ""
+		}
+		r, err := http.NewRequestWithContext(t.Context(), method, c.web.URL+path, strings.NewReader(test.body))
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.Header.Set("Content-Type", "application/x-amz-json-1.1")
-		r.Header.Set("X-Amz-Target", test.target)
+		if test.body != "" {
+			r.Header.Set("Content-Type", "application/x-amz-json-1.1")
+		}
+		if !isPath {
+			r.Header.Set("X-Amz-Target", test.target)
+		}
 		if err := signer.NewSigner().SignHTTP(t.Context(), sdk.Credentials{AccessKeyID: test.key, SecretAccessKey: test.secret}, r, sum(test.body),
 			test.service, testRegion, time.Now()); err != nil {
 			t.Fatal(err)

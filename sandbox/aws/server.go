@@ -74,12 +74,13 @@ func compose(w *backend) *Server {
 	} {
 		maps.Copy(w.turns, turns)
 	}
+	look := lookups{w, group, profiles{rights}}
 	known := services(
 		[]noun{templates{w}, machine, run, power, attributes{w, machine}, volumes{w}, volumeAttachments{w}, snapshot, image, root, tags{w},
-			consoles{w}, surroundings{w}, networks{w}, fleets{w, run}},
+			consoles{w}, surroundings{w}, networks{w}, fleets{w, run}, ofMachines{look}},
 		[]noun{group, activities{w}, processes{w, group}, standbys{w, group}, attachments{w, group}, refresh, warm, hook, configurations{w},
-			groupTags{w}, additions{w, group}},
-		[]noun{tokens{w, held}}, []noun{rights, profiles{rights}}, []noun{parameters{w}}, []noun{clusters{w}})
+			groupTags{w}, additions{w, group}, ofGroups{look}},
+		[]noun{tokens{w, held}}, []noun{rights, look.profiles, ofAccounts{look}}, []noun{parameters{w}}, []noun{clusters{w}})
 	orders, requests := faultsOf(w), requestlog.New()
 	requests.Record = w.config.Record
 	f := &front{backend: w, faults: orders, permissions: rights, sessions: held, services: known, understood: &understood{calls: map[string]bool{}},

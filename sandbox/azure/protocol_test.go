@@ -63,6 +63,8 @@ func TestCommandsNotImplemented(t *testing.T) {
 		"vmss nic list-vm-nics": groupURL + "/providers/Microsoft.Compute/virtualMachineScaleSets/" + testPool +
 			"/virtualMachines/0/networkInterfaces",
 		"tag list":                        subscription + "/tagNames",
+		"vmss run-command invoke":         groupURL + "/providers/Microsoft.Compute/virtualMachineScaleSets/" + testPool + "/virtualMachines/0/runCommand",
+		"vm run-command list":             subscription + "/providers/Microsoft.Compute/locations/westeurope/runCommands",
 		"role assignment list":            subscription + "/providers/Microsoft.Authorization/roleAssignments",
 		"role assignment list -g":         groupURL + "/providers/Microsoft.Authorization/roleAssignments",
 		"role definition list":            subscription + "/providers/Microsoft.Authorization/roleDefinitions",

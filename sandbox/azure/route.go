@@ -93,13 +93,15 @@ func matchTail(tail, path []string) (map[string]string, bool) {
 }
 
 // notImplemented are requests of the Azure CLI that Resource Manager answers and the sandbox does not. Source: the requests of az 2.74
-// (resource list, tag list, vmss nic list, role assignment list, role definition list, monitor activity-log list).
+// (resource list, tag list, vmss nic list, role assignment list, role definition list, monitor activity-log list,
+// vmss run-command invoke, show and list).
 var notImplemented = []*regexp.Regexp{
 	regexp.MustCompile(`(?i)^/subscriptions/[^/]+(/resourceGroups/[^/]+)?/resources$`),
 	regexp.MustCompile(`(?i)^/subscriptions/[^/]+/tagNames(/|$)`),
 	regexp.MustCompile(`(?i)/virtualMachineScaleSets/[^/]+(/virtualMachines/[^/]+)?/networkInterfaces(/|$)`),
 	regexp.MustCompile(`(?i)/providers/Microsoft\.Authorization/role(Assignments|Definitions)(/|$)`),
 	regexp.MustCompile(`(?i)/providers/Microsoft\.Insights/eventtypes/`),
+	regexp.MustCompile(`(?i)/(virtualMachines|locations)/[^/]+/runCommands?(/|$)`),
 }
 
 // unknownType is ARM's answer to an unknown path.
