@@ -49,6 +49,8 @@ type Sandbox struct {
 	// cost less than their removal.
 	removals     sync.WaitGroup
 	keepMachines bool
+	// keepNodes: no controller deletes the Nodes of deleted instances.
+	keepNodes bool
 	// installed: Kamino has its accounts.
 	installed atomic.Bool
 }
@@ -113,7 +115,7 @@ func run(m *testing.M, o world.Options, into **Sandbox) (code int, err error) {
 		return 1, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	s := &Sandbox{Programs: filepath.Join(dir, "bin"), AtOnce: atOnce, keepMachines: o.ClusterAPI != ""}
+	s := &Sandbox{Programs: filepath.Join(dir, "bin"), AtOnce: atOnce, keepMachines: o.ClusterAPI != "", keepNodes: o.KeepNodes}
 	if err := s.gather(); err != nil {
 		return 1, err
 	}

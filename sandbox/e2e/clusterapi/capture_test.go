@@ -60,7 +60,7 @@ func TestCapture(t *testing.T) {
 		if all := sandbox.Fleet().Collisions(); len(all) > 0 {
 			t.Error(all[0].String())
 		}
-		e.StartProgram("kamino", "history", e.Pool).ExpectExit(0, p.Spec.Version, "current")
+		e.Start("history", e.Pool).ExpectExit(0, p.Spec.Version, "current")
 	}, func() {
 		if template := e.template(); template != e.Pool {
 			t.Errorf("the pool names template %s, not its own", template)

@@ -219,9 +219,9 @@ func (e *env) assertWhole(nodes int) {
 func (e *env) assertKnown(texts ...string) {
 	e.Helper()
 	image := e.Before.Image
-	e.StartProgram("kamino", "status", "-o", "wide").ExpectExit(0, e.Pool, "2/2", image[strings.LastIndex(image, ":")+1:])
-	e.StartProgram("kamino", "plan", e.Pool, "-o", "wide").ExpectExit(0, "refused: NotPatched 1, ReadyTooShort 1", e.Nodes[1])
-	doctor := e.StartProgram("kamino", "doctor", e.Pool)
+	e.Start("status", "-o", "wide").ExpectExit(0, e.Pool, "2/2", image[strings.LastIndex(image, ":")+1:])
+	e.Start("plan", e.Pool, "-o", "wide").ExpectExit(0, "refused: NotPatched 1, ReadyTooShort 1", e.Nodes[1])
+	doctor := e.Start("doctor", e.Pool)
 	doctor.ExitCode()
 	doctor.ExpectOutput(append(texts, " can be captured now, while the node stays in service, with a trial node outside the pool", "joined with Cluster API")...)
 }

@@ -49,7 +49,7 @@ func TestMachinePool(t *testing.T) {
 	}
 	testMachinePool(t, e, func() any { return e.field("azuremachinepools", "spec", "template", "image") })
 	e.waitNoted(e.Grow().Node) // from six nodes on, doctor reports how many images the scale set may have
-	doctor := e.StartProgram("kamino", "doctor", e.Pool)
+	doctor := e.Start("doctor", e.Pool)
 	doctor.ExitCode()
 	doctor.ExpectOutput("nodes and recipe of the pool use 2 images of at most 10")
 }

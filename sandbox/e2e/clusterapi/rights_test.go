@@ -62,7 +62,7 @@ func TestRights(t *testing.T) {
 	if now := e.template(); now != template {
 		t.Errorf("the pool names template %s, and did %s", now, template)
 	}
-	doctor := e.StartProgram("kamino", "doctor")
+	doctor := e.Start("doctor")
 	doctor.ExitCode()
 	doctor.ExpectOutput("create awsmachinetemplates", "docs/reference/cluster-api.md#rights")
 }

@@ -46,8 +46,8 @@ func TestCapture(t *testing.T) {
 			t.Errorf("node %s has other packages or images than its donor, or booted %d times", copied.Node, copied.Boots)
 		}
 	}
-	e.StartProgram("kamino", "history", e.Group, "-o", "wide").ExpectExit(0, p.Spec.Version, donor.Node, "bootstrap/")
-	doctor := e.StartProgram("kamino", "doctor", e.Group)
+	e.Start("history", e.Group, "-o", "wide").ExpectExit(0, p.Spec.Version, donor.Node, "bootstrap/")
+	doctor := e.Start("doctor", e.Group)
 	code := doctor.ExitCode()
 	// Azure never returns customData, so a capture needs the file.
 	needsFile := doctor.HasOutput("#poolnotcopyable") && doctor.HasOutput(" 1 fail")
