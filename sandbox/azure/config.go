@@ -19,6 +19,8 @@ type Config struct {
 	// can read them.
 	Dir   string
 	Clock clock.Clock
+	// Stepped: operations take time of the Clock's calendar, which skips shorten.
+	Stepped bool
 	Fleet fleet.Fleet
 
 	SubscriptionID string
