@@ -116,3 +116,22 @@ func (s *Server) UpgradedByCloud() []string { return s.machines.rolled.list() }
 
 // ResetUpgradedByCloud clears the list of Rolled.
 func (s *Server) ResetUpgradedByCloud() { s.machines.rolled.forget() }
+
+// Left lists what exists besides a resource group that is empty.
+func (s *Server) Left(group string) (all []string) {
+	own := groupKey(s.world.config.SubscriptionID, group)
+	s.world.store.Read(func(st *state) {
+		for id := range st.within("/") {
+			all = append(all, id)
+		}
+		for id := range st.Networks {
+			all = append(all, id)
+		}
+		for id := range st.Groups {
+			if id != own {
+				all = append(all, id)
+			}
+		}
+	})
+	return all
+}

@@ -8,11 +8,13 @@ import (
 	"syscall"
 
 	"github.com/kamino-dev/kamino/sandbox/realcloud"
+	"github.com/kamino-dev/kamino/sandbox/realcloud/aws"
+	"github.com/kamino-dev/kamino/sandbox/realcloud/azure"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := realcloud.Main(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	code := realcloud.Main(ctx, []*realcloud.Cloud{aws.Cloud(), azure.Cloud()}, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
 }
