@@ -24,6 +24,7 @@ const usage = `verify-cloud checks on a real cloud what Kamino only assumes, and
   verify-cloud checks    the assumptions, and those that cannot be checked.
   verify-cloud dry-run   each call of a run with its permission, against the simulated cloud; no account is used.
   verify-cloud policy    what one run needs to be allowed: an IAM policy for its tag, or a role of Azure (--run).
+  verify-cloud cluster   one whole capture in a cluster of yours, without a promotion, and its checks (--pool).
   verify-cloud compare REPORT...   the differences between reports and the simulation.
 
 Name the cloud with --cloud. Flags follow the command. docs/contribute/verify-cloud.md explains a run.
@@ -202,7 +203,7 @@ func runIn(ctx context.Context, cloud *Cloud, account *Account, o options, in io
 	}
 	save := func() error {
 		c.Log.record(c.wire)
-		return c.Log.write(o.report)
+		return c.Log.Write(o.report)
 	}
 	err = c.tryAll(ctx, save)
 	if err != nil {
@@ -325,7 +326,7 @@ func compareCommand(ctx context.Context, clouds []*Cloud, paths []string, out io
 		if err != nil {
 			return err
 		}
-		if simulated[r.Cloud] == nil {
+		if !r.inCluster() && simulated[r.Cloud] == nil {
 			cloud, err := find(clouds, r.Cloud)
 			if err != nil {
 				return err

@@ -93,7 +93,7 @@ func TestReportHasNoSecrets(t *testing.T) {
 	r.record(&wire{})
 	r.Checks = []Check{{Name: "a", Seen: "no " + planted["instance"] + " of " + planted["account"] + planted["tenant"]}}
 	path := filepath.Join(t.TempDir(), "report.json")
-	if err := r.write(path); err != nil {
+	if err := r.Write(path); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(path)

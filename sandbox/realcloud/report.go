@@ -78,6 +78,15 @@ func newReport(cloud *Cloud, run, region string, now time.Time) *Report {
 		Unchecked: cloud.Unchecked}
 }
 
+// ClusterReport is the report of a capture in a user's cluster, which has no calls.
+func ClusterReport(checks []Check, cloud string, began, ended time.Time) *Report {
+	return &Report{Format: reportFormat, Version: build.Version, Cloud: cloud, Run: "cluster", Began: began.UTC().Truncate(time.Second),
+		Ended: ended.UTC().Truncate(time.Second), Checks: checks}
+}
+
+// inCluster: the report is of a capture in a user's cluster, whose checks expect the same of every cluster.
+func (r *Report) inCluster() bool { return r.Run == "cluster" }
+
 func (r *Report) has(name string) bool {
 	return slices.ContainsFunc(r.Checks, func(c Check) bool { return c.Name == name })
 }
@@ -132,8 +141,8 @@ func continued(path, cloud, run string) (*Report, error) {
 	return r, nil
 }
 
-// write stores the report, whole or not at all.
-func (r *Report) write(path string) error {
+// Write stores the report, whole or not at all.
+func (r *Report) Write(path string) error {
 	text, err := r.clean()
 	if err != nil {
 		return err
