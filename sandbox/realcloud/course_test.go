@@ -321,7 +321,7 @@ func TestOnlyTheGuard(t *testing.T) {
 		`http\.NewRequest`:               {"azure/session.go": 1},
 		`HTTPClient = c\b`:               {"aws/session.go": 1},
 		`Transport: c\b`:                 {"azure/session.go": 1},
-		`exec\.Command`:                  {},
+		`exec\.Command`:                  {"cluster/cluster.go": 1}, // kamino itself, with the rights that the user gives
 		`arm\.NewClient|armcompute\.New`: {"azure/session.go": 1},
 	}
 	files, err := filepath.Glob("*/*.go")

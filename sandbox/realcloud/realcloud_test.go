@@ -91,7 +91,7 @@ func TestReportHasNoSecrets(t *testing.T) {
 			Answer: map[string]any{"vmId": planted["object ID"], "header": "Bearer " + planted["bearer"],
 				"serialConsoleLogBlobUri": "https://md-1.blob.storage.azure.net/log?se=2026&sig=" + planted["signature"]}}}
 	r.record(&wire{})
-	r.Checks = []Check{{Name: "a", Seen: "no " + planted["instance"] + " of " + planted["account"] + planted["tenant"]}}
+	r.Checks = []Check{{Name: "a", Seen: "no " + planted["instance"] + " of " + planted["account"] + " in " + planted["tenant"]}}
 	path := filepath.Join(t.TempDir(), "report.json")
 	if err := r.Write(path); err != nil {
 		t.Fatal(err)

@@ -147,10 +147,10 @@ func (r *run) course(ctx context.Context) error {
 type plan struct {
 	Pools []struct {
 		Pool, PoolID, Donor string
-		Nodes                        []struct{ Node string }
-		Decision                     struct{ Message string }
-		Method                       struct{ Method, Message string }
-		Copy                         struct {
+		Nodes               []struct{ Node string }
+		Decision            struct{ Message string }
+		Method              struct{ Method, Message string }
+		Copy                struct {
 			InstanceType string
 			DiskGB       int
 		}
