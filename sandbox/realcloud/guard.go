@@ -27,7 +27,7 @@ func IsRefusal(err error) bool {
 	return errors.As(err, &r)
 }
 
-// NonRetriable tells Azure's SDK that the same call would be refused again.
+// NonRetriable is for Azure's SDK: the same call would be refused again.
 func (r *refusal) NonRetriable() {}
 
 // Do implements Transport, and is the guard: the only way to the cloud. It sends no call that the program does not have, no

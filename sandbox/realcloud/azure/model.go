@@ -70,7 +70,7 @@ func (s *session) networkBody() object {
 		"subnets": []object{{"name": "machines", "properties": object{"addressPrefix": "10.213.0.0/25", "defaultOutboundAccess": false}}}}})
 }
 
-// loginKey is a public key whose private half no one has: Azure asks for a key, and nobody logs in.
+// loginKey is a public key whose private half no one has: Azure asks for a key, and no one logs in.
 func loginKey() string {
 	public, _, err := ed25519.GenerateKey(nil)
 	if err != nil { // no randomness
@@ -135,7 +135,7 @@ func (s *session) versionBody(snapshot string) object {
 func (s *session) snapshot(name string) string { return s.compute("snapshots/" + name) }
 func (s *session) disk(name string) string     { return s.compute("disks/" + name) }
 
-// copyBody is a snapshot of a disk, or a disk of a snapshot, that nobody can export.
+// copyBody is a snapshot of a disk, or a disk of a snapshot, that no one can export.
 func (s *session) copyBody(source string, more object) object {
 	properties := object{"creationData": object{"createOption": "Copy", "sourceResourceId": source}, "networkAccessPolicy": "DenyAll",
 		"publicNetworkAccess": "Disabled"}

@@ -216,9 +216,9 @@ func (r *run) prepare(ctx context.Context, in io.Reader) error {
 	now := time.Now().UTC()
 	version := fmt.Sprintf("%s%02d", now.Format("2006.01.02"), 2+(now.Hour()*60+now.Minute())/15)
 	fmt.Fprintf(r.out, `
-Kamino copies the disk of node %s of pool %s while it serves, boots a workshop
-and a trial node of the type %s for about half an hour each, and makes version
-%s. The pool does not use the version. At the end it is deleted, with all else.
+Kamino copies the disk of node %s of pool %s while it serves.
+It boots a workshop and a trial node of the type %s for about half an hour each.
+It makes version %s, which the pool does not use. At the end all of it is deleted.
 The cloud bills two instances, two disks of %d GiB and a snapshot for that time.
 `, donor, pool.Pool, pool.Copy.InstanceType, version, pool.Copy.DiskGB)
 	if !r.yes {
