@@ -166,7 +166,7 @@ func runCommand(ctx context.Context, cloud *Cloud, o options, in io.Reader, out 
 
 // runIn is a whole run in an account: look for an interrupted one, ask, check, remove.
 func runIn(ctx context.Context, cloud *Cloud, account *Account, o options, in io.Reader, out io.Writer) error {
-	looking, err := open(cloud, account, out, "", time.Time{})
+	looking, err := Open(cloud, account, out, "", time.Time{})
 	if err != nil {
 		return err
 	}
@@ -182,7 +182,7 @@ func runIn(ctx context.Context, cloud *Cloud, account *Account, o options, in io
 	if err != nil {
 		return err
 	}
-	c, err := open(cloud, account, out, chosen.Name, chosen.End)
+	c, err := Open(cloud, account, out, chosen.Name, chosen.End)
 	if err != nil {
 		return err
 	}
@@ -232,7 +232,7 @@ func cleanCommand(ctx context.Context, cloud *Cloud, o options, out io.Writer) e
 func cleanIn(ctx context.Context, cloud *Cloud, account *Account, o options, out io.Writer) error {
 	name := o.run
 	if name == "" {
-		looking, err := open(cloud, account, out, "", time.Time{})
+		looking, err := Open(cloud, account, out, "", time.Time{})
 		if err != nil {
 			return err
 		}
@@ -248,7 +248,7 @@ func cleanIn(ctx context.Context, cloud *Cloud, account *Account, o options, out
 		}
 		name = found[0].Name
 	}
-	c, err := open(cloud, account, out, name, time.Time{})
+	c, err := Open(cloud, account, out, name, time.Time{})
 	if err != nil {
 		return err
 	}
@@ -266,7 +266,7 @@ func simulatedReport(ctx context.Context, cloud *Cloud, saw func(Call)) (*Report
 	}
 	defer end()
 	account.Saw = saw
-	c, err := open(cloud, account, io.Discard, newName(), account.Now().Add(lifetime))
+	c, err := Open(cloud, account, io.Discard, newName(), account.Now().Add(lifetime))
 	if err != nil {
 		return nil, err
 	}

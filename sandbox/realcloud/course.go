@@ -41,8 +41,8 @@ const (
 	Quiet = 3 * time.Minute
 )
 
-// open makes a run's course and session.
-func open(cloud *Cloud, in *Account, out io.Writer, run string, end time.Time) (*Course, error) {
+// Open makes a run's course and session. run is empty for a look at all runs.
+func Open(cloud *Cloud, in *Account, out io.Writer, run string, end time.Time) (*Course, error) {
 	c := &Course{Account: in, cloud: cloud, Run: run, End: end.UTC().Truncate(time.Second), Out: out,
 		wire: &wire{Account: in, start: in.Now(), most: cloud.MaxCalls}}
 	c.Log = newReport(cloud, run, in.Region, in.Now())
@@ -54,6 +54,9 @@ func open(cloud *Cloud, in *Account, out io.Writer, run string, end time.Time) (
 	c.wire.problem = c.in.Problem
 	return c, nil
 }
+
+// Session is what the course does in its cloud.
+func (c *Course) Session() Session { return c.in }
 
 // Name of what a run makes once.
 func (c *Course) Name() string { return TagRun + "-" + c.Run }
