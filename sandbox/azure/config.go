@@ -21,7 +21,7 @@ type Config struct {
 	Clock clock.Clock
 	// Stepped: operations take time of the Clock's calendar, which skips shorten.
 	Stepped bool
-	Fleet fleet.Fleet
+	Fleet   fleet.Fleet
 
 	SubscriptionID string
 	TenantID       string

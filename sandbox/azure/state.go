@@ -42,7 +42,7 @@ func newState() *state {
 		Groups: map[string]*resource{}, Galleries: map[string]*resource{}, Definitions: map[string]*resource{},
 		Versions: map[string]*version{}, Snapshots: map[string]*snapshot{}, Disks: map[string]*disk{},
 		ScaleSets: map[string]*scaleSet{}, Instances: map[string]*instance{}, Alone: map[string]*scaleSet{}, Locks: map[string]*lock{},
-		Balancers:  map[string]*balancer{}, Networks: map[string]object{},
+		Balancers: map[string]*balancer{}, Networks: map[string]object{},
 		Operations: map[string]*operation{}, Shots: map[string][]time.Time{},
 	}
 }

@@ -88,7 +88,7 @@ func (s *session) settle(ctx context.Context, n int32) error {
 			}
 		}
 	}
-	if err := s.resize(ctx, 0, maxGroup, n, "1"); err != nil {
+	if err := s.resize(ctx, maxGroup, n, "1"); err != nil {
 		return err
 	}
 	ended := map[string]bool{}
@@ -113,8 +113,8 @@ func (s *session) settle(ctx context.Context, n int32) error {
 }
 
 // resize sets the size of the group, and the version of its template unless that is empty.
-func (s *session) resize(ctx context.Context, least, most, n int32, version string) error {
-	in := &autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: s.groupName(), MinSize: sdk.Int32(least), MaxSize: sdk.Int32(most),
+func (s *session) resize(ctx context.Context, most, n int32, version string) error {
+	in := &autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: s.groupName(), MinSize: sdk.Int32(0), MaxSize: sdk.Int32(most),
 		DesiredCapacity: sdk.Int32(n)}
 	if version != "" {
 		in.LaunchTemplate = &astypes.LaunchTemplateSpecification{LaunchTemplateId: sdk.String(s.template), Version: sdk.String(version)}

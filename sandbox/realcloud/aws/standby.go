@@ -51,7 +51,7 @@ func (s *session) standbyMaximum(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := s.resize(ctx, 0, 2, 2, ""); err != nil {
+	if err := s.resize(ctx, 2, 2, ""); err != nil {
 		return "", err
 	}
 	if err := s.exitStandby(ctx, id); code(err) != "" {

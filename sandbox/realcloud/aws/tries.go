@@ -202,7 +202,7 @@ func (s *session) newVersion(ctx context.Context) (string, error) {
 	old := g.Instances
 	// The version is some seconds old at most: the group may not know it yet.
 	began := s.Now()
-	if err := s.resize(ctx, 0, maxGroup, 3, version); err != nil {
+	if err := s.resize(ctx, maxGroup, 3, version); err != nil {
 		if code(err) == "" {
 			return "", err
 		}

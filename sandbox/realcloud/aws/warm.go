@@ -65,7 +65,7 @@ func (s *session) warmSmaller(ctx context.Context) (string, error) {
 		return "", err
 	}
 	s.Measure("two instances in a warm pool", s.Now().Sub(began))
-	if err := s.resize(ctx, 0, maxGroup, 3, ""); err != nil {
+	if err := s.resize(ctx, maxGroup, 3, ""); err != nil {
 		return "", err
 	}
 	if err := s.putWarm(ctx, 3); err != nil {

@@ -30,7 +30,7 @@ func (s *session) shoot(ctx context.Context, name, disk string) (copied string, 
 		return "", at, err
 	}
 	at.asked = at.answered.Add(-took)
-	if err := s.finish(ctx, "a snapshot of a disk in use", longest, out, nil); err != nil {
+	if err := s.finish(ctx, "a snapshot of a disk in use", out, nil); err != nil {
 		return "", at, err
 	}
 	s.Measure("until a snapshot of a disk in use is made", s.Now().Sub(began))
@@ -80,7 +80,7 @@ func (s *session) readCopy(ctx context.Context, disk string) (seen map[string]st
 			seen["attach-listed"] = "listed at the end"
 		}
 	}
-	if err := s.finish(ctx, "attach a copy", longest, out, nil); err != nil {
+	if err := s.finish(ctx, "attach a copy", out, nil); err != nil {
 		return nil, read, err
 	}
 	seen["attach-managed"] = "no VM"
@@ -151,7 +151,7 @@ func (s *session) tryTrial(ctx context.Context) (map[string]string, error) {
 	made := func() (string, error) {
 		out, err := s.call(ctx, http.MethodPut, s.set(trialName), "If-None-Match: *", s.trialBody())
 		if err == nil {
-			err = s.finish(ctx, "a scale set of one from a version", longest, out, nil)
+			err = s.finish(ctx, "a scale set of one from a version", out, nil)
 		}
 		switch {
 		case err == nil:
@@ -210,7 +210,7 @@ func (s *session) removeTrial(ctx context.Context) error {
 		return err
 	}
 	out, err := s.call(ctx, http.MethodDelete, s.set(trialName)+"?forceDeletion=true", "", nil)
-	if err := s.finish(ctx, "a forced deletion", longest, out, err); err != nil && !isMissing(err) {
+	if err := s.finish(ctx, "a forced deletion", out, err); err != nil && !isMissing(err) {
 		return err
 	}
 	return s.Until(ctx, "the end of a scale set", realcloud.LookFor, func() (bool, error) {
@@ -304,7 +304,7 @@ func (s *session) tryForced(ctx context.Context) (map[string]string, error) {
 	}
 	if !slices.ContainsFunc(trial.data(), func(id string) bool { return strings.EqualFold(id, copied) }) {
 		out, err := s.attach(ctx, s.vm(trialName, trial.number), copied, lunRead)
-		if err := s.finish(ctx, "attach a copy", longest, out, err); err != nil {
+		if err := s.finish(ctx, "attach a copy", out, err); err != nil {
 			return nil, err
 		}
 	}

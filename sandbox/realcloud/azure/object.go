@@ -1,7 +1,5 @@
 package azure
 
-import "strings"
-
 // object is a JSON object of Resource Manager.
 type object = map[string]any
 
@@ -47,6 +45,3 @@ func walk(key string, v any, see func(key string, v any)) {
 		}
 	}
 }
-
-// last is the last part of an ID.
-func last(id string) string { return id[strings.LastIndexByte(id, '/')+1:] }

@@ -65,7 +65,7 @@ func (s *session) tryETags(ctx context.Context) (map[string]string, error) {
 		return nil, err
 	default:
 		seen["etag-stale"] = "accepted with another ETag"
-		if err := s.finish(ctx, "change tags", longest, out, nil); err != nil {
+		if err := s.finish(ctx, "change tags", out, nil); err != nil {
 			return nil, err
 		}
 	}
@@ -240,7 +240,7 @@ func (s *session) switchOff(ctx context.Context, m machine) (string, error) {
 		}
 	}
 	out, err := s.attach(ctx, path, s.disk("signal"), lunOff)
-	if err := s.finish(ctx, "attach a disk", longest, out, err); err != nil {
+	if err := s.finish(ctx, "attach a disk", out, err); err != nil {
 		return "", err
 	}
 	began, state := s.Now(), ""

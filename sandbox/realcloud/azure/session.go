@@ -132,7 +132,7 @@ func (s *session) find(ctx context.Context, path string) (object, error) {
 }
 
 // finish waits for the end of the operation that a call began.
-func (s *session) finish(ctx context.Context, what string, most time.Duration, began answer, err error) error {
+func (s *session) finish(ctx context.Context, what string, began answer, err error) error {
 	if err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func (s *session) finish(ctx context.Context, what string, most time.Duration, b
 	if err != nil {
 		return err
 	}
-	if err := s.Until(ctx, what, most, func() (bool, error) {
+	if err := s.Until(ctx, what, longest, func() (bool, error) {
 		if poller.Done() {
 			return true, nil
 		}
@@ -157,7 +157,7 @@ func (s *session) finish(ctx context.Context, what string, most time.Duration, b
 func (s *session) do(ctx context.Context, what, method, path string, body any) error {
 	began := s.Now()
 	out, err := s.call(ctx, method, path, "", body)
-	if err := s.finish(ctx, what, longest, out, err); err != nil {
+	if err := s.finish(ctx, what, out, err); err != nil {
 		return err
 	}
 	s.Measure(what, s.Now().Sub(began))

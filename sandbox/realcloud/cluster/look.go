@@ -137,7 +137,7 @@ func (r *run) judgeCapture(p *v1alpha1.Prototype, seen []string, failure error) 
 	case p.Status.Phase == v1alpha1.PhaseAwaitingPromotion:
 		captured = "a version by " + string(p.Spec.Settings.Donor.Method)
 	case p.Status.Failure != nil:
-		captured = "failed: " + string(p.Status.Failure.Reason)
+		captured = "failed: " + p.Status.Failure.Reason
 	default:
 		captured = "ended in phase " + string(p.Status.Phase)
 	}
@@ -148,7 +148,7 @@ func (r *run) judgeCapture(p *v1alpha1.Prototype, seen []string, failure error) 
 		tried = string(p.Status.Trial.Result)
 		for _, c := range p.Status.Trial.Checks {
 			if c.Result == v1alpha1.TrialFailed {
-				tried += " at " + string(c.Name)
+				tried += " at " + c.Name
 			}
 		}
 	}
