@@ -250,12 +250,13 @@ bench: build ## Measure captures, the controller with 15,000 nodes, both methods
 	@$(GO) test -vet=off -run xxx -bench JoinHealth ./internal/policy/week
 	@$(BIN)/kamino-bench --kamino $(BIN)/kamino --sandbox $(BIN)/kamino-sandbox $(if $(BENCH),$(BENCH),--page docs/contribute/benchmarks.md)
 
-# VERIFY is another command of the program, or flags: make verify-cloud CLOUD=aws VERIFY=clean.
+# VERIFY is another command of the program, or flags: make verify-cloud CLOUD=aws VERIFY=clean. A run costs money, so that the cloud of
+# the demos is no default here: the program asks for one.
 VERIFY ?= run
 .PHONY: verify-cloud
-verify-cloud: ## Try on your own AWS account what Kamino only assumes, and remove everything again: CLOUD=aws (VERIFY="run --limit 1", clean, price, dry-run).
+verify-cloud: ## Try on your own account what Kamino only assumes, and remove everything again: CLOUD=aws or azure (VERIFY="run --limit 1", clean, price, dry-run).
 	@cd sandbox && $(GO) build -ldflags '-X github.com/kamino-dev/kamino/internal/build.Version=$(VERSION)' -o ../$(BIN)/verify-cloud ./cmd/verify-cloud
-	@$(BIN)/verify-cloud $(firstword $(VERIFY)) --cloud $(CLOUD) $(wordlist 2,99,$(VERIFY))
+	@$(BIN)/verify-cloud $(firstword $(VERIFY)) --cloud "$(if $(filter file,$(origin CLOUD)),,$(CLOUD))" $(wordlist 2,99,$(VERIFY))
 
 RELEASE_TOOLS := $(BIN)/release-tools
 # Each of four platforms compiles all packages once. goreleaser's default limit of one hour is too short for two cores.

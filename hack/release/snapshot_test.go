@@ -30,6 +30,8 @@ const dist, charts = "../../dist", "../../bin/release"
 var platforms = map[string][]string{
 	"kamino":      {"linux_amd64", "linux_arm64", "darwin_amd64", "darwin_arm64"},
 	"kamino-node": {"linux_amd64", "linux_arm64"},
+	// verify-cloud runs on the machine of someone with an account.
+	"verify-cloud": {"linux_amd64", "linux_arm64", "darwin_amd64", "darwin_arm64"},
 }
 
 // version is the version of the snapshot, from the name of the chart.

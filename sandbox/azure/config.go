@@ -19,7 +19,9 @@ type Config struct {
 	// can read them.
 	Dir   string
 	Clock clock.Clock
-	Fleet fleet.Fleet
+	// Stepped: operations take time of the Clock's calendar, which skips shorten.
+	Stepped bool
+	Fleet   fleet.Fleet
 
 	SubscriptionID string
 	TenantID       string

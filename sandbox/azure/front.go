@@ -139,13 +139,16 @@ func (s *front) admit(c *call) *problem {
 		return p
 	}
 	if group := c.vars["group"]; group != "" && c.route.noun != "group" {
-		known := false
+		known, ends := false, false
 		s.store.Read(func(st *state) {
 			g := st.group(s.config.SubscriptionID, group)
 			if known = g != nil; known {
-				c.vars["group"] = g.id().group
+				c.vars["group"], ends = g.id().group, g.State == stateDeleting
 			}
 		})
+		if ends && (c.r.Method == http.MethodPut || c.r.Method == http.MethodPatch) {
+			return groupDeleting(group)
+		}
 		if !known {
 			return refuse(http.StatusNotFound, "ResourceGroupNotFound", "Resource group '%s' could not be found.", group)
 		}

@@ -202,6 +202,9 @@ func (s *backend) wait(op operation, part float64) error {
 }
 
 func (s *backend) until(due time.Time) error {
+	if s.config.Stepped {
+		return s.untilStep(s.config.Clock.Now().Add(time.Until(due)))
+	}
 	timer := time.NewTimer(time.Until(due))
 	defer timer.Stop()
 	select {
@@ -210,6 +213,20 @@ func (s *backend) until(due time.Time) error {
 	case <-s.lanes.Context().Done():
 		return s.lanes.Context().Err()
 	}
+}
+
+// untilStep waits until skips of the calendar have brought its time.
+func (s *backend) untilStep(due time.Time) error {
+	look := time.NewTicker(time.Millisecond)
+	defer look.Stop()
+	for s.config.Clock.Now().Before(due) {
+		select {
+		case <-look.C:
+		case <-s.lanes.Context().Done():
+			return s.lanes.Context().Err()
+		}
+	}
+	return nil
 }
 
 // copyOnce copies the content of a disk to the target of an operation: only once, also after restarts, if the copy could be recorded.

@@ -52,16 +52,16 @@ func compose(w *backend, sign *signer) *Server {
 	looks, content := views{w}, contents{w}
 	pool := scaleSets{backend: w, models: sets, views: looks}
 	instance := instances{backend: w, views: looks}
-	group := groups{w}
+	group := groups{w, fleet}
 	version, snapshot, disk := versions{w, rights, content}, snapshots{w, rights, content}, disks{w, rights, content}
 	power := powers{backend: w, machines: fleet}
 	console, attached := consoles{w, sign}, attachments{w, rights}
 	alone := vms{backend: w, models: sets, machines: fleet, views: looks}
 	all := []resourceKind{
-		group, operations{w}, rights, locked, balancers{w}, usages{w}, galleries{w}, definitions{w}, version, snapshot, disk, pool, extensions{pool},
+		group, operations{w}, rights, locked, balancers{w}, networks{w}, usages{w}, galleries{w}, definitions{w}, version, snapshot, disk, pool, extensions{pool},
 		rollingUpgrades{w}, instance, alone, power, attached, console,
 	}
-	for _, work := range []map[string]job{w.work(), version.work(), snapshot.work(), disk.work(), fleet.work(), alone.work(), power.work(), attached.work()} {
+	for _, work := range []map[string]job{w.work(), group.work(), version.work(), snapshot.work(), disk.work(), fleet.work(), alone.work(), power.work(), attached.work()} {
 		maps.Copy(w.jobs, work)
 	}
 	requests := requestlog.New()
@@ -116,3 +116,22 @@ func (s *Server) UpgradedByCloud() []string { return s.machines.rolled.list() }
 
 // ResetUpgradedByCloud clears the list of Rolled.
 func (s *Server) ResetUpgradedByCloud() { s.machines.rolled.forget() }
+
+// Left lists what exists besides a resource group that is empty.
+func (s *Server) Left(group string) (all []string) {
+	own := groupKey(s.world.config.SubscriptionID, group)
+	s.world.store.Read(func(st *state) {
+		for id := range st.within("/") {
+			all = append(all, id)
+		}
+		for id := range st.Networks {
+			all = append(all, id)
+		}
+		for id := range st.Groups {
+			if id != own {
+				all = append(all, id)
+			}
+		}
+	})
+	return all
+}

@@ -29,6 +29,7 @@ type state struct {
 	Alone      map[string]*scaleSet  `json:"alone,omitempty"`
 	Locks      map[string]*lock      `json:"locks"`
 	Balancers  map[string]*balancer  `json:"balancers"`
+	Networks   map[string]object     `json:"networks,omitempty"`
 	Operations map[string]*operation `json:"operations"`
 	// Limits that differ from the configuration, by their names in the usages list.
 	Limits map[string]int64       `json:"limits,omitempty"`
@@ -41,7 +42,7 @@ func newState() *state {
 		Groups: map[string]*resource{}, Galleries: map[string]*resource{}, Definitions: map[string]*resource{},
 		Versions: map[string]*version{}, Snapshots: map[string]*snapshot{}, Disks: map[string]*disk{},
 		ScaleSets: map[string]*scaleSet{}, Instances: map[string]*instance{}, Alone: map[string]*scaleSet{}, Locks: map[string]*lock{},
-		Balancers:  map[string]*balancer{},
+		Balancers: map[string]*balancer{}, Networks: map[string]object{},
 		Operations: map[string]*operation{}, Shots: map[string][]time.Time{},
 	}
 }

@@ -4,31 +4,30 @@ import (
 	"bufio"
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
-	"net/http"
+	"maps"
 	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
-
-	"github.com/aws/aws-sdk-go-v2/config"
-	"github.com/aws/aws-sdk-go-v2/service/sts"
 )
 
-const usage = `verify-cloud checks on a real AWS account what Kamino only assumes, and removes everything that it made.
+const usage = `verify-cloud checks on a real cloud what Kamino only assumes, and removes everything that it made.
 
   verify-cloud run       make a network and a group, run the checks, write a report, remove everything.
   verify-cloud clean     remove what an interrupted run left.
   verify-cloud price     the most that a run can cost, from assumed list prices.
   verify-cloud checks    the assumptions, and those that cannot be checked.
   verify-cloud dry-run   each call of a run with its permission, against the simulated cloud; no account is used.
-  verify-cloud policy    an IAM policy for one run, limited to its tag (--run).
+  verify-cloud policy    what one run needs to be allowed: an IAM policy for its tag, or a role of Azure (--run).
+  verify-cloud cluster   one whole capture in a cluster of yours, without a promotion, and its checks (--pool).
   verify-cloud compare REPORT...   the differences between reports and the simulation.
 
-Flags follow the command. docs/contribute/verify-cloud.md explains a run.
+Name the cloud with --cloud. Flags follow the command. docs/contribute/verify-cloud.md explains a run.
 
 `
 
@@ -43,8 +42,8 @@ type options struct {
 }
 
 // Main runs the command, and returns its exit code.
-func Main(ctx context.Context, args []string, in io.Reader, out, problems io.Writer) int {
-	err := do(ctx, args, in, out, problems)
+func Main(ctx context.Context, clouds []*Cloud, args []string, in io.Reader, out, problems io.Writer) int {
+	err := do(ctx, clouds, args, in, out, problems)
 	switch {
 	case err == nil || errors.Is(err, flag.ErrHelp):
 		return 0
@@ -57,7 +56,7 @@ func Main(ctx context.Context, args []string, in io.Reader, out, problems io.Wri
 
 var errUsage = errors.New("usage")
 
-func do(ctx context.Context, args []string, in io.Reader, out, problems io.Writer) error {
+func do(ctx context.Context, clouds []*Cloud, args []string, in io.Reader, out, problems io.Writer) error {
 	if len(args) == 0 {
 		fmt.Fprint(problems, usage)
 		return errUsage
@@ -66,8 +65,8 @@ func do(ctx context.Context, args []string, in io.Reader, out, problems io.Write
 	flags := flag.NewFlagSet("verify-cloud "+args[0], flag.ContinueOnError)
 	flags.SetOutput(problems)
 	flags.Usage = func() { fmt.Fprint(problems, usage); flags.PrintDefaults() }
-	flags.StringVar(&o.cloud, "cloud", "aws", "the cloud; only aws has checks")
-	flags.StringVar(&o.region, "region", "", "the AWS region (default: that of the environment or profile)")
+	flags.StringVar(&o.cloud, "cloud", "", "the cloud: "+names(clouds))
+	flags.StringVar(&o.region, "region", "", "the region (default on AWS: that of the environment or profile)")
 	flags.StringVar(&o.run, "run", "", "the name of a run (default: the one that the cloud shows, or a new one)")
 	flags.StringVar(&o.report, "report", "verify-cloud-report.json", "the file of the report")
 	flags.Float64Var(&o.limit, "limit", DefaultLimit, "refuse to start if a run can cost more dollars")
@@ -76,61 +75,58 @@ func do(ctx context.Context, args []string, in io.Reader, out, problems io.Write
 	if err := flags.Parse(args[1:]); err != nil {
 		return cmp.Or(map[bool]error{true: err}[errors.Is(err, flag.ErrHelp)], errUsage)
 	}
-	if o.cloud != "aws" {
-		return fmt.Errorf("there are no checks for %q yet, only for aws", o.cloud)
-	}
 	switch args[0] {
-	case "run":
-		return runCommand(ctx, o, in, out)
-	case "clean":
-		return cleanCommand(ctx, o, out)
-	case "price":
-		printPrice(out, lifetime)
-		return nil
-	case "checks":
-		return printChecks(out)
-	case "dry-run":
-		return dryRun(ctx, out)
-	case "policy":
-		text, err := Policy(cmp.Or(o.run, "RUN"))
-		fmt.Fprintf(out, "%s\n", text)
-		return err
-	case "compare":
-		return compareCommand(ctx, flags.Args(), out)
+	case "compare": // a report names its cloud
+		return compareCommand(ctx, clouds, flags.Args(), out)
 	case "help", "-h", "--help":
 		fmt.Fprint(out, usage)
 		return nil
+	}
+	cloud, err := find(clouds, o.cloud)
+	if err != nil {
+		return err
+	}
+	switch args[0] {
+	case "run":
+		return runCommand(ctx, cloud, o, in, out)
+	case "clean":
+		return cleanCommand(ctx, cloud, o, out)
+	case "price":
+		cloud.Price.print(out, lifetime)
+		return nil
+	case "checks":
+		return printChecks(cloud, out)
+	case "dry-run":
+		return dryRun(ctx, cloud, out)
+	case "policy":
+		text, err := cloud.Policy(cmp.Or(o.run, "RUN"))
+		fmt.Fprintf(out, "%s\n", text)
+		return err
 	}
 	fmt.Fprint(problems, usage)
 	return errUsage
 }
 
-// connect is the real cloud, with the credential of the environment.
-func connect(ctx context.Context, o options) (world, error) {
-	var with []func(*config.LoadOptions) error
-	if o.region != "" {
-		with = append(with, config.WithRegion(o.region))
+// names of clouds, for a sentence.
+func names(clouds []*Cloud) string {
+	var all []string
+	for _, c := range clouds {
+		all = append(all, c.Name)
 	}
-	loaded, err := config.LoadDefaultConfig(ctx, with...)
-	if err != nil {
-		return world{}, err
-	}
-	if loaded.Region == "" {
-		return world{}, errors.New("no region is set; use --region or AWS_REGION")
-	}
-	if loaded.HTTPClient == nil {
-		loaded.HTTPClient = http.DefaultClient
-	}
-	return world{config: loaded, now: time.Now, wait: func(ctx context.Context, d time.Duration) error {
-		timer := time.NewTimer(d)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-			return nil
-		case <-ctx.Done():
-			return context.Cause(ctx)
+	return strings.Join(all, " or ")
+}
+
+// find is a cloud by its name. There is no default: a run costs money.
+func find(clouds []*Cloud, name string) (*Cloud, error) {
+	for _, c := range clouds {
+		if c.Name == name {
+			return c, nil
 		}
-	}}, nil
+	}
+	if name == "" {
+		return nil, fmt.Errorf("no cloud is named: use --cloud with %s, or CLOUD=%s with make", names(clouds), clouds[0].Name)
+	}
+	return nil, fmt.Errorf("there are no checks for the cloud %q: use --cloud with %s", name, names(clouds))
 }
 
 // choose is the run to continue, or a new one.
@@ -156,42 +152,48 @@ func severalRuns(found []Run) error {
 	return fmt.Errorf("the account has several runs; name one with --run: %s", strings.Join(names, ", "))
 }
 
-func runCommand(ctx context.Context, o options, in io.Reader, out io.Writer) error {
-	printPrice(out, lifetime)
-	if most := price(lifetime); most > o.limit {
+func runCommand(ctx context.Context, cloud *Cloud, o options, in io.Reader, out io.Writer) error {
+	cloud.Price.print(out, lifetime)
+	if most := cloud.Price.most(lifetime); most > o.limit {
 		return fmt.Errorf("a run can cost %.2f $, and the limit is %.2f $", most, o.limit)
 	}
-	w, err := connect(ctx, o)
+	account, err := cloud.Connect(ctx, o.region)
 	if err != nil {
 		return err
 	}
-	return runIn(ctx, w, o, in, out)
+	return runIn(ctx, cloud, account, o, in, out)
 }
 
-// runIn is a whole run in a cloud: look for an interrupted one, ask, check, remove.
-func runIn(ctx context.Context, w world, o options, in io.Reader, out io.Writer) error {
-	looking := open(w, out, "", time.Time{})
-	who, err := looking.sts.GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{})
+// runIn is a whole run in an account: look for an interrupted one, ask, check, remove.
+func runIn(ctx context.Context, cloud *Cloud, account *Account, o options, in io.Reader, out io.Writer) error {
+	looking, err := Open(cloud, account, out, "", time.Time{})
 	if err != nil {
 		return err
 	}
-	found, err := looking.runs(ctx)
+	who, err := looking.in.Who(ctx)
 	if err != nil {
 		return err
 	}
-	chosen, err := choose(found, o, w.now())
+	found, err := looking.in.Runs(ctx)
 	if err != nil {
 		return err
 	}
-	s := open(w, out, chosen.Name, chosen.End)
-	before, err := continued(o.report, chosen.Name)
+	chosen, err := choose(found, o, account.Now())
+	if err != nil {
+		return err
+	}
+	c, err := Open(cloud, account, out, chosen.Name, chosen.End)
+	if err != nil {
+		return err
+	}
+	before, err := continued(o.report, cloud.Name, chosen.Name)
 	if err != nil {
 		return err
 	}
 	if before != nil {
-		s.report = before
+		c.Log = before
 	}
-	fmt.Fprintf(out, "\naccount %s, region %s, run %s, until %s\n", *who.Account, w.config.Region, chosen.Name, s.guard.end.Format(time.RFC3339))
+	fmt.Fprintf(out, "\naccount %s, region %s, run %s, until %s\n", who, account.Region, chosen.Name, c.End.Format(time.RFC3339))
 	if !o.yes {
 		fmt.Fprintf(out, "Everything that the run makes has the tag %s=%s. Type yes to start: ", TagRun, chosen.Name)
 		answer, _ := bufio.NewReader(in).ReadString('\n') // an end of the input is no yes
@@ -200,36 +202,41 @@ func runIn(ctx context.Context, w world, o options, in io.Reader, out io.Writer)
 		}
 	}
 	save := func() error {
-		s.report.record(s.wire)
-		return s.report.write(o.report)
+		c.Log.record(c.wire)
+		return c.Log.Write(o.report)
 	}
-	err = s.tryAll(ctx, save)
+	err = c.tryAll(ctx, save)
 	if err != nil {
 		err = errors.Join(err, save())
 	}
 	if ctx.Err() != nil {
-		return errors.Join(err, fmt.Errorf("the run goes on with `verify-cloud run --run %s`; `verify-cloud clean --run %s` removes it", chosen.Name, chosen.Name))
+		return errors.Join(err, fmt.Errorf("the run goes on with `verify-cloud run --cloud %[1]s --run %[2]s`; "+
+			"`verify-cloud clean --cloud %[1]s --run %[2]s` removes it", cloud.Name, chosen.Name))
 	}
 	if !o.keep {
-		err = errors.Join(err, s.clean(ctx))
+		err = errors.Join(err, c.clean(ctx))
 	}
 	fmt.Fprintf(out, "the report is in %s\n", o.report)
 	return err
 }
 
-func cleanCommand(ctx context.Context, o options, out io.Writer) error {
-	w, err := connect(ctx, o)
+func cleanCommand(ctx context.Context, cloud *Cloud, o options, out io.Writer) error {
+	account, err := cloud.Connect(ctx, o.region)
 	if err != nil {
 		return err
 	}
-	return cleanIn(ctx, w, o, out)
+	return cleanIn(ctx, cloud, account, o, out)
 }
 
 // cleanIn removes a run: the named one, or the only one that the cloud shows.
-func cleanIn(ctx context.Context, w world, o options, out io.Writer) error {
+func cleanIn(ctx context.Context, cloud *Cloud, account *Account, o options, out io.Writer) error {
 	name := o.run
 	if name == "" {
-		found, err := open(w, out, "", time.Time{}).findRuns(ctx)
+		looking, err := Open(cloud, account, out, "", time.Time{})
+		if err != nil {
+			return err
+		}
+		found, err := looking.findRuns(ctx)
 		switch {
 		case err != nil:
 			return err
@@ -241,35 +248,66 @@ func cleanIn(ctx context.Context, w world, o options, out io.Writer) error {
 		}
 		name = found[0].Name
 	}
-	return open(w, out, name, time.Time{}).clean(ctx)
+	c, err := Open(cloud, account, out, name, time.Time{})
+	if err != nil {
+		return err
+	}
+	return c.clean(ctx)
 }
 
-func printChecks(out io.Writer) error {
+// newName is the name of a new run. It has no form of an ID.
+func newName() string { return "r" + strings.ToLower(rand.Text()[:7]) + "z" }
+
+// simulatedReport is the report of a whole run against the simulated cloud.
+func simulatedReport(ctx context.Context, cloud *Cloud, saw func(Call)) (*Report, error) {
+	account, end, err := cloud.Simulate("")
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	account.Saw = saw
+	c, err := Open(cloud, account, io.Discard, newName(), account.Now().Add(lifetime))
+	if err != nil {
+		return nil, err
+	}
+	if err := c.tryAll(ctx, func() error { return nil }); err != nil {
+		return nil, err
+	}
+	if err := c.clean(ctx); err != nil {
+		return nil, err
+	}
+	if left := account.Left(); len(left) > 0 {
+		return nil, fmt.Errorf("the run left %s", strings.Join(left, ", "))
+	}
+	return c.Log, nil
+}
+
+func printChecks(cloud *Cloud, out io.Writer) error {
 	t := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	fmt.Fprintf(t, "CHECK\tASSUMPTION\tEXPECTED\n")
-	for _, c := range checks {
-		fmt.Fprintf(t, "%s\t%s\t%s\n", c.name, c.sentence, c.expected)
+	for _, a := range cloud.Assumptions {
+		fmt.Fprintf(t, "%s\t%s\t%s\n", a.Name, a.Sentence, a.Expected)
 	}
 	fmt.Fprintf(t, "\nNOT CHECKED\t\tREASON\n")
-	for _, sentence := range sortedKeys(unchecked) {
-		fmt.Fprintf(t, "\t%s\t%s\n", sentence, unchecked[sentence])
+	for _, sentence := range slices.Sorted(maps.Keys(cloud.Unchecked)) {
+		fmt.Fprintf(t, "\t%s\t%s\n", sentence, cloud.Unchecked[sentence])
 	}
 	return t.Flush()
 }
 
 // dryRun prints each call of a run against the simulation. Repeated looks are one line.
-func dryRun(ctx context.Context, out io.Writer) error {
+func dryRun(ctx context.Context, cloud *Cloud, out io.Writer) error {
 	last, again := "", 0
 	line := func() {
 		if again > 1 {
 			fmt.Fprintf(out, "    (%d times)\n", again)
 		}
 	}
-	_, err := simulatedReport(ctx, io.Discard, func(c Call) {
+	_, err := simulatedReport(ctx, cloud, func(c Call) {
 		if now := c.Action; now != last {
 			line()
 			last, again = now, 0
-			fmt.Fprintf(out, "%-7s %-32s %s\n", map[bool]string{true: "CHANGES", false: "reads"}[c.changes], c.Action, c.Permission)
+			fmt.Fprintf(out, "%-7s %-42s %s\n", map[bool]string{true: "CHANGES", false: "reads"}[c.changes], c.Action, c.Permission)
 		}
 		again++
 	})
@@ -277,21 +315,27 @@ func dryRun(ctx context.Context, out io.Writer) error {
 	return err
 }
 
-func compareCommand(ctx context.Context, paths []string, out io.Writer) error {
+// compareCommand compares each report with a run against the simulation of its cloud.
+func compareCommand(ctx context.Context, clouds []*Cloud, paths []string, out io.Writer) error {
 	if len(paths) == 0 {
 		return errors.New("name a report: verify-cloud compare REPORT")
 	}
-	simulated, err := simulatedReport(ctx, io.Discard, nil)
-	if err != nil {
-		return err
-	}
-	differs := false
+	simulated, differs := map[string]*Report{}, false
 	for _, path := range paths {
 		r, err := Read(path)
 		if err != nil {
 			return err
 		}
-		all := Compare(r, simulated)
+		if !r.inCluster() && simulated[r.Cloud] == nil {
+			cloud, err := find(clouds, r.Cloud)
+			if err != nil {
+				return err
+			}
+			if simulated[r.Cloud], err = simulatedReport(ctx, cloud, nil); err != nil {
+				return err
+			}
+		}
+		all := Compare(r, simulated[r.Cloud])
 		differs = differs || len(all) > 0
 		fmt.Fprintf(out, "%s: %d differences\n", path, len(all))
 		for _, d := range all {

@@ -47,10 +47,45 @@ type Refusal struct {
 // reportFormat is the version of the file's format.
 const reportFormat = 1
 
-func newReport(run, region string, now time.Time) *Report {
-	return &Report{Format: reportFormat, Version: build.Version, Cloud: "aws", Region: region, Run: run, Began: now.UTC().Truncate(time.Second),
-		Unchecked: unchecked}
+// Outcomes of a check.
+const (
+	AsAssumed = "as assumed"
+	Differs   = "differs"
+	// Unclear: an error, or nothing in the time of the check.
+	Unclear = "unclear"
+)
+
+// Check is an assumption that was tried.
+type Check struct {
+	Name string `json:"name"`
+	// Sentence is of the page of the cloud.
+	Sentence string `json:"sentence"`
+	Expected string `json:"expected"`
+	// Seen has no IDs and no times, so that two clouds can be compared.
+	Seen    string  `json:"seen"`
+	Outcome string  `json:"outcome"`
+	Seconds float64 `json:"seconds"`
 }
+
+// Measure is a time that was measured.
+type Measure struct {
+	What    string  `json:"what"`
+	Seconds float64 `json:"seconds"`
+}
+
+func newReport(cloud *Cloud, run, region string, now time.Time) *Report {
+	return &Report{Format: reportFormat, Version: build.Version, Cloud: cloud.Name, Region: region, Run: run, Began: now.UTC().Truncate(time.Second),
+		Unchecked: cloud.Unchecked}
+}
+
+// ClusterReport is the report of a capture in a user's cluster, which has no calls.
+func ClusterReport(checks []Check, cloud string, began, ended time.Time) *Report {
+	return &Report{Format: reportFormat, Version: build.Version, Cloud: cloud, Run: "cluster", Began: began.UTC().Truncate(time.Second),
+		Ended: ended.UTC().Truncate(time.Second), Checks: checks}
+}
+
+// inCluster: the report is of a capture in a user's cluster, whose checks expect the same of every cluster.
+func (r *Report) inCluster() bool { return r.Run == "cluster" }
 
 func (r *Report) has(name string) bool {
 	return slices.ContainsFunc(r.Checks, func(c Check) bool { return c.Name == name })
@@ -93,21 +128,21 @@ func Read(path string) (*Report, error) {
 }
 
 // continued is the report of an interrupted run, if the file has it. Without it, all checks run again.
-func continued(path, run string) (*Report, error) {
+func continued(path, cloud, run string) (*Report, error) {
 	r, err := Read(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil
 	case err != nil:
 		return nil, err
-	case r.Run != run:
-		return nil, fmt.Errorf("%s is the report of the run %s; name another file with --report", path, r.Run)
+	case r.Run != run || r.Cloud != cloud:
+		return nil, fmt.Errorf("%s is the report of the run %s on %s; name another file with --report", path, r.Run, r.Cloud)
 	}
 	return r, nil
 }
 
-// write stores the report, whole or not at all.
-func (r *Report) write(path string) error {
+// Write stores the report, whole or not at all.
+func (r *Report) Write(path string) error {
 	text, err := r.clean()
 	if err != nil {
 		return err
@@ -132,7 +167,7 @@ func (r *Report) clean() ([]byte, error) {
 	if err := json.Unmarshal(text, &tree); err != nil {
 		return nil, err
 	}
-	n := names{}
+	n := numbers{}
 	calls, _ := tree["calls"].([]any)
 	for i := range calls {
 		calls[i] = n.value(scrub.Value("", calls[i]))
@@ -145,8 +180,9 @@ func (r *Report) clean() ([]byte, error) {
 
 // Forms of what names an account, a person or a resource.
 var (
-	uuidForm      = regexp.MustCompile(`\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`)
+	uuidForm      = regexp.MustCompile(`(?i)\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`)
 	idForm        = regexp.MustCompile(`\b([a-z]+(?:-[a-z]+)*)-([0-9a-f]{17}|[0-9a-f]{8})\b`)
+	digestForm    = regexp.MustCompile(`[0-9a-f]{32}\b`)
 	accountForm   = regexp.MustCompile(`\b[0-9]{12}\b`)
 	principalForm = regexp.MustCompile(`\b(arn:aws[\w-]*:(?:iam|sts)::[^:\s]*:)[^\s"',<]+`)
 	personForm    = regexp.MustCompile(`\bA[A-Z]{2}A[A-Z0-9]{12,}\b`)
@@ -154,10 +190,10 @@ var (
 	encodedForm   = regexp.MustCompile(`(Encoded authorization failure message: )\S+`)
 )
 
-// names give each resource a number in place of its ID, so that calls about the same resource stay together.
-type names map[string]string
+// numbers give each resource a number in place of its ID, so that calls about the same resource stay together.
+type numbers map[string]string
 
-func (n names) value(v any) any {
+func (n numbers) value(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
 		for _, key := range slices.Sorted(maps.Keys(v)) {
@@ -175,10 +211,10 @@ func (n names) value(v any) any {
 	return v
 }
 
-func (n names) text(text string) string {
+func (n numbers) text(text string) string {
 	text = principalForm.ReplaceAllString(text, "${1}"+scrub.Removed)
 	text = encodedForm.ReplaceAllString(text, "${1}"+scrub.Removed)
-	text = uuidForm.ReplaceAllString(text, "UUID")
+	text = digestForm.ReplaceAllString(uuidForm.ReplaceAllString(text, "UUID"), "HEX")
 	text = idForm.ReplaceAllStringFunc(text, func(id string) string {
 		if n[id] == "" {
 			n[id] = idForm.FindStringSubmatch(id)[1] + "-" + strconv.Itoa(len(n)+1)
@@ -192,7 +228,7 @@ func (n names) text(text string) string {
 
 // anonymous is a text in one line without IDs, which two clouds can be compared by.
 func anonymous(text string) string {
-	text = names{}.text(scrub.Text(strings.Join(strings.Fields(text), " ")))
+	text = numbers{}.text(scrub.Text(strings.Join(strings.Fields(text), " ")))
 	return regexp.MustCompile(`RequestID: [^,\s]+`).ReplaceAllString(numbered.ReplaceAllString(text, "$1-ID"), "RequestID: REMOVED")
 }
 

@@ -2,16 +2,10 @@ package realcloud
 
 import (
 	"bytes"
-	"context"
-	"encoding/xml"
-	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"sync"
 	"time"
-
-	sdk "github.com/aws/aws-sdk-go-v2/aws"
 
 	"github.com/kamino-dev/kamino/sandbox/requestlog"
 )
@@ -39,32 +33,31 @@ type Call struct {
 
 // wire sends requests and records them.
 type wire struct {
-	under sdk.HTTPClient
-	now   func() time.Time
-	start time.Time
-	// intercept runs before and after each call; an error ends the call. nil for nothing.
-	intercept func(ctx context.Context, action string, effect effect, after bool) error
-	// saw receives each call that was answered; nil for nothing.
-	saw func(Call)
+	*Account
+	start   time.Time
+	most    int
+	problem func(answer []byte) (code, text string)
 
 	mu    sync.Mutex
+	sent  int
 	calls []Call
 }
 
-func (w *wire) send(r *http.Request, action string, does rule, form url.Values) (*http.Response, error) {
+func (w *wire) send(r *http.Request, does Request) (*http.Response, error) {
 	w.mu.Lock()
-	n := len(w.calls)
+	w.sent++
+	n := w.sent
 	w.mu.Unlock()
-	if n >= maxCalls {
-		return nil, &refusal{action, fmt.Sprintf("%d calls are the limit of a run", maxCalls)}
+	if n > w.most {
+		return nil, Refuse(does.Action, "%d calls are the limit of a run", w.most)
 	}
-	if w.intercept != nil {
-		if err := w.intercept(r.Context(), action, does.effect, false); err != nil {
+	if w.Intercept != nil {
+		if err := w.Intercept(r.Context(), does, false); err != nil {
 			return nil, err
 		}
 	}
-	began := w.now()
-	answer, err := w.under.Do(r)
+	began := w.Now()
+	answer, err := w.Transport.Do(r)
 	if err != nil {
 		return nil, err
 	}
@@ -74,19 +67,23 @@ func (w *wire) send(r *http.Request, action string, does rule, form url.Values) 
 		return nil, err
 	}
 	answer.Body = io.NopCloser(bytes.NewReader(text))
-	c := Call{At: round(began.Sub(w.start)), Seconds: round(w.now().Sub(began)), Action: action, Permission: does.permission(action),
-		Request: requestlog.Structured(form.Encode()), Status: answer.StatusCode, Answer: requestlog.Structured(string(text)), changes: does.effect != reads}
+	kept := string(text)
+	if does.Keep != nil {
+		kept = does.Keep(kept)
+	}
+	c := Call{At: round(began.Sub(w.start)), Seconds: round(w.Now().Sub(began)), Action: does.Action, Permission: does.Permission,
+		Request: does.Form, Status: answer.StatusCode, Answer: requestlog.Structured(kept), changes: does.Effect != Reads}
 	if answer.StatusCode >= http.StatusBadRequest {
-		c.Code, c.Text = problemIn(text)
+		c.Code, c.Text = w.problem(text)
 	}
 	w.mu.Lock()
 	w.calls = append(w.calls, c)
 	w.mu.Unlock()
-	if w.saw != nil {
-		w.saw(c)
+	if w.Saw != nil {
+		w.Saw(c)
 	}
-	if w.intercept != nil {
-		if err := w.intercept(r.Context(), action, does.effect, true); err != nil {
+	if w.Intercept != nil {
+		if err := w.Intercept(r.Context(), does, true); err != nil {
 			return nil, err
 		}
 	}
@@ -95,22 +92,4 @@ func (w *wire) send(r *http.Request, action string, does rule, form url.Values) 
 
 func round(d time.Duration) float64 {
 	return float64(d.Round(100*time.Millisecond)) / float64(time.Second)
-}
-
-// problemIn reads the code and the text of an error in the form of EC2 or of the query protocol.
-func problemIn(text []byte) (code, message string) {
-	type problem struct {
-		Code, Message string
-	}
-	var both struct {
-		EC2   problem `xml:"Errors>Error"`
-		Query problem `xml:"Error"`
-	}
-	if xml.Unmarshal(text, &both) != nil {
-		return "", ""
-	}
-	if both.EC2.Code != "" {
-		return both.EC2.Code, both.EC2.Message
-	}
-	return both.Query.Code, both.Query.Message
 }

@@ -1,4 +1,4 @@
-package realcloud
+package aws
 
 import (
 	"context"
@@ -10,6 +10,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
+
+	"github.com/kamino-dev/kamino/sandbox/realcloud"
 )
 
 // missingContext evaluates a policy with a condition, without the value of its key. No policy is stored.
@@ -39,17 +41,17 @@ func (s *session) unusableKey(ctx context.Context) (string, error) {
 	if err != nil {
 		return "refused: " + code(err), nil
 	}
-	began, shown := s.now(), false
-	gone, err := s.watch(ctx, 2*quiet, func() (bool, error) {
+	began, shown := s.Now(), false
+	gone, err := s.Watch(ctx, 2*realcloud.Quiet, func() (bool, error) {
 		found, err := s.ec2.DescribeVolumes(ctx, &ec2.DescribeVolumesInput{Filters: append(s.ours(), filter("volume-id", sdk.ToString(out.VolumeId)))})
 		if err != nil {
 			return false, err
 		}
 		shown = shown || len(found.Volumes) > 0
-		return len(found.Volumes) == 0 && (shown || s.now().Sub(began) > settled), nil
+		return len(found.Volumes) == 0 && (shown || s.Now().Sub(began) > realcloud.Settled), nil
 	})
 	if gone {
-		s.measure("until a volume with an unusable key is gone", s.now().Sub(began))
+		s.Measure("until a volume with an unusable key is gone", s.Now().Sub(began))
 		return "an answer, then no volume", err
 	}
 	return "an answer, and the volume stays", err
@@ -57,7 +59,7 @@ func (s *session) unusableKey(ctx context.Context) (string, error) {
 
 // beside launches an instance outside the group. Repeated with a name, it is the same instance.
 func (s *session) beside(ctx context.Context, name, version string, change func(*ec2.RunInstancesInput)) (string, error) {
-	in := &ec2.RunInstancesInput{MinCount: sdk.Int32(1), MaxCount: sdk.Int32(1), ClientToken: sdk.String(s.guard.name() + "-" + name),
+	in := &ec2.RunInstancesInput{MinCount: sdk.Int32(1), MaxCount: sdk.Int32(1), ClientToken: sdk.String(s.Name() + "-" + name),
 		LaunchTemplate:    &types.LaunchTemplateSpecification{LaunchTemplateId: sdk.String(s.template), Version: sdk.String(version)},
 		TagSpecifications: s.tagged(types.ResourceTypeInstance)}
 	change(in)
@@ -76,7 +78,7 @@ func (s *session) alive(ctx context.Context, name, version string, change func(*
 			return "", err
 		}
 		var i *types.Instance
-		if err := s.until(ctx, "a new instance", 2*settled, func() (bool, error) {
+		if err := s.Until(ctx, "a new instance", 2*realcloud.Settled, func() (bool, error) {
 			i, err = s.instance(ctx, id)
 			return i != nil, err
 		}); err != nil {
@@ -113,14 +115,14 @@ func (s *session) instance(ctx context.Context, id string) (*types.Instance, err
 
 // becomes waits for a state of an instance.
 func (s *session) becomes(ctx context.Context, id string, state types.InstanceStateName) error {
-	began := s.now()
-	if err := s.until(ctx, "the state "+string(state)+" of an instance", lookFor, func() (bool, error) {
+	began := s.Now()
+	if err := s.Until(ctx, "the state "+string(state)+" of an instance", realcloud.LookFor, func() (bool, error) {
 		i, err := s.instance(ctx, id)
 		return i != nil && i.State.Name == state, err
 	}); err != nil {
 		return err
 	}
-	s.measure("until an instance is "+string(state), s.now().Sub(began))
+	s.Measure("until an instance is "+string(state), s.Now().Sub(began))
 	return nil
 }
 
@@ -166,7 +168,7 @@ func (s *session) otherSubnet(ctx context.Context) (string, error) {
 		return "", err
 	}
 	in := ""
-	if err := s.until(ctx, "the subnet of an instance", lookFor, func() (bool, error) {
+	if err := s.Until(ctx, "the subnet of an instance", realcloud.LookFor, func() (bool, error) {
 		i, err := s.instance(ctx, id)
 		if i != nil {
 			in = sdk.ToString(i.SubnetId)
@@ -199,15 +201,15 @@ func (s *session) newVersion(ctx context.Context) (string, error) {
 	}
 	old := g.Instances
 	// The version is some seconds old at most: the group may not know it yet.
-	began := s.now()
-	if err := s.resize(ctx, 0, maxGroup, 3, version); err != nil {
+	began := s.Now()
+	if err := s.resize(ctx, maxGroup, 3, version); err != nil {
 		if code(err) == "" {
 			return "", err
 		}
 		return "refused: " + code(err), nil
 	}
 	has := ""
-	err = s.until(ctx, "a third instance", lookFor, func() (bool, error) {
+	err = s.Until(ctx, "a third instance", realcloud.LookFor, func() (bool, error) {
 		g, err := s.mustGroup(ctx)
 		if err != nil {
 			return false, err
@@ -223,7 +225,7 @@ func (s *session) newVersion(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	s.measure("the group grows by one", s.now().Sub(began))
+	s.Measure("the group grows by one", s.Now().Sub(began))
 	if has == version {
 		return "the next instance has the new version", nil
 	}
@@ -233,7 +235,7 @@ func (s *session) newVersion(ctx context.Context) (string, error) {
 // tokenVolume asks for the volume of a client token.
 func (s *session) tokenVolume(ctx context.Context) (string, error) {
 	out, err := s.ec2.CreateVolume(ctx, &ec2.CreateVolumeInput{AvailabilityZone: sdk.String(s.zones[0]), Size: sdk.Int32(1), VolumeType: types.VolumeTypeGp3,
-		ClientToken: sdk.String(s.guard.name() + "-volume"), TagSpecifications: s.tagged(types.ResourceTypeVolume)})
+		ClientToken: sdk.String(s.Name() + "-volume"), TagSpecifications: s.tagged(types.ResourceTypeVolume)})
 	if err != nil {
 		return "", err
 	}
@@ -252,26 +254,26 @@ func (s *session) keepTokens(ctx context.Context) error {
 		return err
 	}
 	if len(volumes.Volumes) == 0 {
-		began := s.now()
+		began := s.Now()
 		id, err := s.tokenVolume(ctx)
 		if err != nil {
 			return err
 		}
-		err = s.until(ctx, "a new volume", lookFor, func() (bool, error) {
+		err = s.Until(ctx, "a new volume", realcloud.LookFor, func() (bool, error) {
 			out, err := s.ec2.DescribeVolumes(ctx, &ec2.DescribeVolumesInput{Filters: append(s.ours(), filter("volume-id", id), filter("status", "available"))})
 			return err == nil && len(out.Volumes) > 0, err
 		})
 		if err != nil {
 			return err
 		}
-		s.measure("until a volume is available", s.now().Sub(began))
+		s.Measure("until a volume is available", s.Now().Sub(began))
 	}
 	id, err := s.tokenInstance(ctx)
 	if err != nil {
 		return err
 	}
 	var i *types.Instance
-	if err := s.appears(ctx, "instance", func() (bool, error) {
+	if err := s.Appears(ctx, "instance", func() (bool, error) {
 		i, err = s.instance(ctx, id)
 		return i != nil, err
 	}); err != nil || isEnded(i) {
@@ -292,7 +294,7 @@ func (s *session) volumeToken(ctx context.Context) (string, error) {
 	}
 	for _, v := range found.Volumes {
 		if sdk.ToString(v.VolumeId) == id {
-			s.measure("age of the client token of a volume", s.now().Sub(sdk.ToTime(v.CreateTime)))
+			s.Measure("age of the client token of a volume", s.Now().Sub(sdk.ToTime(v.CreateTime)))
 			return "the same volume", nil
 		}
 	}
@@ -312,7 +314,7 @@ func (s *session) instanceToken(ctx context.Context) (string, error) {
 	if i == nil || i.State.Name == types.InstanceStateNamePending {
 		return "another instance", nil
 	}
-	s.measure("age of the client token of an instance", s.now().Sub(sdk.ToTime(i.LaunchTime)))
+	s.Measure("age of the client token of an instance", s.Now().Sub(sdk.ToTime(i.LaunchTime)))
 	return "the same instance", nil
 }
 
@@ -328,14 +330,14 @@ func (s *session) terminatedShown(ctx context.Context) (string, error) {
 	if err := s.becomes(ctx, id, types.InstanceStateNameTerminated); err != nil {
 		return "", err
 	}
-	began := s.now()
-	gone, err := s.watch(ctx, 2*quiet, func() (bool, error) {
+	began := s.Now()
+	gone, err := s.Watch(ctx, 2*realcloud.Quiet, func() (bool, error) {
 		i, err := s.instance(ctx, id)
 		return err == nil && i == nil, err
 	})
 	if gone {
 		return "no longer shown", err
 	}
-	s.measure("a terminated instance is shown, at least", s.now().Sub(began))
+	s.Measure("a terminated instance is shown, at least", s.Now().Sub(began))
 	return "shown as terminated a while later", err
 }

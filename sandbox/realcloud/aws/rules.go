@@ -1,4 +1,4 @@
-package realcloud
+package aws
 
 import (
 	"fmt"
@@ -6,14 +6,7 @@ import (
 	"strconv"
 
 	"github.com/kamino-dev/kamino/sandbox/query"
-)
-
-// Tags of everything that a run makes.
-const (
-	// TagRun has the name of the run as its value.
-	TagRun = "kamino-verify"
-	// TagEnd has the time after which everything of the run may be removed.
-	TagEnd = "kamino-verify-end"
+	"github.com/kamino-dev/kamino/sandbox/realcloud"
 )
 
 // Limits of every run.
@@ -29,19 +22,10 @@ const (
 	oldType   = "t2.nano"
 )
 
-// effect is what a call does to the account.
-type effect int
-
-const (
-	reads effect = iota
-	creates
-	changes
-)
-
 // rule says what a call may do.
 type rule struct {
 	service string
-	effect  effect
+	effect  realcloud.Effect
 	// tagged is the resource type that a creating call must give the run's tags.
 	tagged string
 	// foreign are parameters that may name a resource without the tag.
@@ -69,35 +53,40 @@ var rules = map[string]rule{
 	"GetInstanceUefiData":            {service: "ec2"},
 	"DescribeAutoScalingGroups":      {service: "autoscaling"},
 	"DescribeLifecycleHooks":         {service: "autoscaling"},
+	"DescribeWarmPool":               {service: "autoscaling"},
 	"SimulateCustomPolicy":           {service: "iam"},
 	"GetCallerIdentity":              {service: "sts"},
 
-	"CreateVpc":                   {service: "ec2", effect: creates, tagged: "vpc"},
-	"CreateSubnet":                {service: "ec2", effect: creates, tagged: "subnet"},
-	"CreateLaunchTemplate":        {service: "ec2", effect: creates, tagged: "launch-template", foreign: templateForeign, limit: templateLimit},
-	"CreateLaunchTemplateVersion": {service: "ec2", effect: changes, foreign: templateForeign, limit: templateLimit},
-	"RunInstances":                {service: "ec2", effect: creates, tagged: "instance", limit: launchLimit},
-	"CreateVolume":                {service: "ec2", effect: creates, tagged: "volume", limit: volumeLimit},
-	"CreateSnapshot":              {service: "ec2", effect: creates, tagged: "snapshot"},
-	"RegisterImage":               {service: "ec2", effect: creates, tagged: "image"},
-	"CreateReplaceRootVolumeTask": {service: "ec2", effect: creates, tagged: "replace-root-volume-task"},
-	"CreateAutoScalingGroup":      {service: "autoscaling", effect: creates, tagged: "auto-scaling-group", limit: groupLimit},
+	"CreateVpc":                   {service: "ec2", effect: realcloud.Creates, tagged: "vpc"},
+	"CreateSubnet":                {service: "ec2", effect: realcloud.Creates, tagged: "subnet"},
+	"CreateLaunchTemplate":        {service: "ec2", effect: realcloud.Creates, tagged: "launch-template", foreign: templateForeign, limit: templateLimit},
+	"CreateLaunchTemplateVersion": {service: "ec2", effect: realcloud.Changes, foreign: templateForeign, limit: templateLimit},
+	"RunInstances":                {service: "ec2", effect: realcloud.Creates, tagged: "instance", limit: launchLimit},
+	"CreateVolume":                {service: "ec2", effect: realcloud.Creates, tagged: "volume", limit: volumeLimit},
+	"CreateSnapshot":              {service: "ec2", effect: realcloud.Creates, tagged: "snapshot"},
+	"RegisterImage":               {service: "ec2", effect: realcloud.Creates, tagged: "image"},
+	"CreateReplaceRootVolumeTask": {service: "ec2", effect: realcloud.Creates, tagged: "replace-root-volume-task"},
+	"CreateAutoScalingGroup":      {service: "autoscaling", effect: realcloud.Creates, tagged: "auto-scaling-group", limit: groupLimit},
 
-	"TerminateInstances":   {service: "ec2", effect: changes},
-	"DeleteVolume":         {service: "ec2", effect: changes},
-	"DeleteSnapshot":       {service: "ec2", effect: changes},
-	"DeregisterImage":      {service: "ec2", effect: changes},
-	"DeleteLaunchTemplate": {service: "ec2", effect: changes},
-	"DeleteSubnet":         {service: "ec2", effect: changes},
-	"DeleteVpc":            {service: "ec2", effect: changes},
+	"DisableImage":         {service: "ec2", effect: realcloud.Changes},
+	"CreateTags":           {service: "ec2", effect: realcloud.Changes, limit: tagLimit},
+	"TerminateInstances":   {service: "ec2", effect: realcloud.Changes},
+	"DeleteVolume":         {service: "ec2", effect: realcloud.Changes},
+	"DeleteSnapshot":       {service: "ec2", effect: realcloud.Changes},
+	"DeregisterImage":      {service: "ec2", effect: realcloud.Changes},
+	"DeleteLaunchTemplate": {service: "ec2", effect: realcloud.Changes},
+	"DeleteSubnet":         {service: "ec2", effect: realcloud.Changes},
+	"DeleteVpc":            {service: "ec2", effect: realcloud.Changes},
 
-	"UpdateAutoScalingGroup": {service: "autoscaling", effect: changes, limit: groupLimit},
-	"DeleteAutoScalingGroup": {service: "autoscaling", effect: changes},
-	"EnterStandby":           {service: "autoscaling", effect: changes},
-	"ExitStandby":            {service: "autoscaling", effect: changes},
-	"SetInstanceProtection":  {service: "autoscaling", effect: changes},
-	"PutLifecycleHook":       {service: "autoscaling", effect: changes},
-	"DeleteLifecycleHook":    {service: "autoscaling", effect: changes},
+	"UpdateAutoScalingGroup": {service: "autoscaling", effect: realcloud.Changes, limit: groupLimit},
+	"DeleteAutoScalingGroup": {service: "autoscaling", effect: realcloud.Changes},
+	"PutWarmPool":            {service: "autoscaling", effect: realcloud.Changes, limit: warmLimit},
+	"DeleteWarmPool":         {service: "autoscaling", effect: realcloud.Changes},
+	"EnterStandby":           {service: "autoscaling", effect: realcloud.Changes},
+	"ExitStandby":            {service: "autoscaling", effect: realcloud.Changes},
+	"SetInstanceProtection":  {service: "autoscaling", effect: realcloud.Changes},
+	"PutLifecycleHook":       {service: "autoscaling", effect: realcloud.Changes},
+	"DeleteLifecycleHook":    {service: "autoscaling", effect: realcloud.Changes},
 }
 
 // templateForeign names the public image.
@@ -148,6 +137,27 @@ func groupLimit(in *query.Value) error {
 	text := in.Get("MaxSize")
 	if n, err := strconv.Atoi(text); text != "" && (err != nil || n > maxGroup) {
 		return fmt.Errorf("a group of up to %s instances", text)
+	}
+	return nil
+}
+
+// warmLimit holds group and warm pool together to the size of the group.
+func warmLimit(in *query.Value) error {
+	if n, err := strconv.Atoi(in.Get("MaxGroupPreparedCapacity")); err != nil || n > maxGroup {
+		return fmt.Errorf("a warm pool without a small limit: %q", in.Get("MaxGroupPreparedCapacity"))
+	}
+	if in.Get("MinSize") != "0" {
+		return fmt.Errorf("a warm pool of at least %s instances", in.Get("MinSize"))
+	}
+	return nil
+}
+
+// tagLimit allows the run's own tags alone.
+func tagLimit(in *query.Value) error {
+	for _, t := range in.List("Tag") {
+		if key := t.Get("Key"); key != realcloud.TagRun && key != realcloud.TagEnd {
+			return fmt.Errorf("the tag %q", key)
+		}
 	}
 	return nil
 }

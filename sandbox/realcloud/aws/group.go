@@ -1,4 +1,4 @@
-package realcloud
+package aws
 
 import (
 	"context"
@@ -11,11 +11,13 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
 	astypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
+
+	"github.com/kamino-dev/kamino/sandbox/realcloud"
 )
 
 // group is the run's group; nil if there is none.
 func (s *session) group(ctx context.Context) (*astypes.AutoScalingGroup, error) {
-	out, err := s.groups.DescribeAutoScalingGroups(ctx, &autoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: []string{s.guard.name()}})
+	out, err := s.groups.DescribeAutoScalingGroups(ctx, &autoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: []string{s.Name()}})
 	if err != nil || len(out.AutoScalingGroups) == 0 {
 		return nil, err
 	}
@@ -26,12 +28,12 @@ func (s *session) group(ctx context.Context) (*astypes.AutoScalingGroup, error) 
 func (s *session) mustGroup(ctx context.Context) (*astypes.AutoScalingGroup, error) {
 	g, err := s.group(ctx)
 	if err == nil && g == nil {
-		err = fmt.Errorf("the group %s is gone", s.guard.name())
+		err = fmt.Errorf("the group %s is gone", s.Name())
 	}
 	return g, err
 }
 
-func (s *session) groupName() *string { return sdk.String(s.guard.name()) }
+func (s *session) groupName() *string { return sdk.String(s.Name()) }
 
 // makeGroup makes a group of two instances, one in each zone.
 func (s *session) makeGroup(ctx context.Context) error {
@@ -48,22 +50,22 @@ func (s *session) makeGroup(ctx context.Context) error {
 			MinSize: sdk.Int32(0), MaxSize: sdk.Int32(maxGroup), DesiredCapacity: sdk.Int32(2),
 			LaunchTemplate:    &astypes.LaunchTemplateSpecification{LaunchTemplateId: sdk.String(s.template), Version: sdk.String("1")},
 			VPCZoneIdentifier: sdk.String(strings.Join(s.subnets, ",")),
-			Tags:              []astypes.Tag{tag(TagRun, s.guard.run), tag(TagEnd, s.guard.end.Format(time.RFC3339))}})
+			Tags:              []astypes.Tag{tag(realcloud.TagRun, s.Run), tag(realcloud.TagEnd, s.End.Format(time.RFC3339))}})
 		if err != nil {
 			return err
 		}
 	}
-	began := s.now()
+	began := s.Now()
 	if err := s.settle(ctx, 2); err != nil {
 		return err
 	}
 	if g == nil {
-		s.measure("a group of two in service", s.now().Sub(began))
+		s.Measure("a group of two in service", s.Now().Sub(began))
 	}
 	return nil
 }
 
-// settle brings the group to n instances in service that nothing protects, with the first version of the template and without hooks. An
+// settle brings the group to n instances in service that nothing protects, with the first version of the template, without hooks and warm pool. An
 // earlier check or an interrupted run may have left anything else.
 func (s *session) settle(ctx context.Context, n int32) error {
 	hooks, err := s.groups.DescribeLifecycleHooks(ctx, &autoscaling.DescribeLifecycleHooksInput{AutoScalingGroupName: s.groupName()})
@@ -86,13 +88,16 @@ func (s *session) settle(ctx context.Context, n int32) error {
 			}
 		}
 	}
-	if err := s.resize(ctx, 0, maxGroup, n, "1"); err != nil {
+	if err := s.resize(ctx, maxGroup, n, "1"); err != nil {
 		return err
 	}
 	ended := map[string]bool{}
-	return s.until(ctx, fmt.Sprintf("%d instances in service", n), lookFor, func() (bool, error) {
+	return s.Until(ctx, fmt.Sprintf("%d instances in service", n), realcloud.LookFor, func() (bool, error) {
 		g, err := s.mustGroup(ctx)
 		if err != nil {
+			return false, err
+		}
+		if none, err := s.endWarm(ctx, g); !none {
 			return false, err
 		}
 		for _, i := range g.Instances {
@@ -108,8 +113,8 @@ func (s *session) settle(ctx context.Context, n int32) error {
 }
 
 // resize sets the size of the group, and the version of its template unless that is empty.
-func (s *session) resize(ctx context.Context, least, most, n int32, version string) error {
-	in := &autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: s.groupName(), MinSize: sdk.Int32(least), MaxSize: sdk.Int32(most),
+func (s *session) resize(ctx context.Context, most, n int32, version string) error {
+	in := &autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: s.groupName(), MinSize: sdk.Int32(0), MaxSize: sdk.Int32(most),
 		DesiredCapacity: sdk.Int32(n)}
 	if version != "" {
 		in.LaunchTemplate = &astypes.LaunchTemplateSpecification{LaunchTemplateId: sdk.String(s.template), Version: sdk.String(version)}
@@ -150,12 +155,12 @@ func member(g *astypes.AutoScalingGroup, id string) *astypes.Instance {
 
 // enterStandby puts an instance into standby and makes the group smaller by it.
 func (s *session) enterStandby(ctx context.Context, id string) error {
-	began := s.now()
+	began := s.Now()
 	if _, err := s.groups.EnterStandby(ctx, &autoscaling.EnterStandbyInput{AutoScalingGroupName: s.groupName(), InstanceIds: []string{id},
 		ShouldDecrementDesiredCapacity: sdk.Bool(true)}); err != nil {
 		return err
 	}
-	err := s.until(ctx, "an instance in standby", lookFor, func() (bool, error) {
+	err := s.Until(ctx, "an instance in standby", realcloud.LookFor, func() (bool, error) {
 		g, err := s.mustGroup(ctx)
 		if err != nil {
 			return false, err
@@ -164,7 +169,7 @@ func (s *session) enterStandby(ctx context.Context, id string) error {
 		return i != nil && i.LifecycleState == astypes.LifecycleStateStandby, nil
 	})
 	if err == nil {
-		s.measure("enter standby", s.now().Sub(began))
+		s.Measure("enter standby", s.Now().Sub(began))
 	}
 	return err
 }

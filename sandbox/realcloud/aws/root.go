@@ -1,4 +1,4 @@
-package realcloud
+package aws
 
 import (
 	"context"
@@ -9,11 +9,13 @@ import (
 	astypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/kamino-dev/kamino/sandbox/realcloud"
 )
 
-// images are the images of the run.
+// images are the images of the run, also disabled ones.
 func (s *session) images(ctx context.Context) ([]types.Image, error) {
-	out, err := s.ec2.DescribeImages(ctx, &ec2.DescribeImagesInput{Owners: []string{"self"}, Filters: s.ours()})
+	out, err := s.ec2.DescribeImages(ctx, &ec2.DescribeImagesInput{Owners: []string{"self"}, Filters: s.ours(), IncludeDisabled: sdk.Bool(true)})
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +63,7 @@ func (s *session) copyRoot(ctx context.Context, i *types.Instance) (string, erro
 	if err != nil {
 		return "", err
 	}
-	began := s.now()
+	began := s.Now()
 	if len(found) == 0 {
 		volume := rootVolume(i)
 		if volume == "" {
@@ -71,7 +73,7 @@ func (s *session) copyRoot(ctx context.Context, i *types.Instance) (string, erro
 			TagSpecifications: s.tagged(types.ResourceTypeSnapshot)}); err != nil {
 			return "", err
 		}
-		if err := s.appears(ctx, "snapshot", func() (bool, error) {
+		if err := s.Appears(ctx, "snapshot", func() (bool, error) {
 			found, err = s.snapshots(ctx)
 			return len(found) > 0, err
 		}); err != nil {
@@ -79,14 +81,14 @@ func (s *session) copyRoot(ctx context.Context, i *types.Instance) (string, erro
 		}
 	}
 	id := sdk.ToString(found[0].SnapshotId)
-	if err := s.until(ctx, "a complete snapshot", 2*lookFor, func() (bool, error) {
+	if err := s.Until(ctx, "a complete snapshot", 2*realcloud.LookFor, func() (bool, error) {
 		found, err := s.snapshots(ctx)
 		at := slices.IndexFunc(found, func(f types.Snapshot) bool { return sdk.ToString(f.SnapshotId) == id })
 		return at >= 0 && found[at].State == types.SnapshotStateCompleted, err
 	}); err != nil {
 		return "", err
 	}
-	s.measure("until a snapshot is complete", s.now().Sub(began))
+	s.Measure("until a snapshot is complete", s.Now().Sub(began))
 	return id, nil
 }
 
@@ -96,19 +98,19 @@ func (s *session) uefiVariables(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	began := s.now()
+	began := s.Now()
 	if len(found) == 0 { // else an interrupted run has registered it
 		in, err := s.registration(ctx)
 		if err != nil {
 			return "", err
 		}
-		began = s.now()
+		began = s.Now()
 		if _, err := s.ec2.RegisterImage(ctx, in); code(err) != "" {
 			return "refused: " + code(err), nil
 		} else if err != nil {
 			return "", err
 		}
-		if err := s.appears(ctx, "image", func() (bool, error) {
+		if err := s.Appears(ctx, "image", func() (bool, error) {
 			found, err = s.images(ctx)
 			return len(found) > 0, err
 		}); err != nil {
@@ -116,7 +118,7 @@ func (s *session) uefiVariables(ctx context.Context) (string, error) {
 		}
 	}
 	state := types.ImageStatePending
-	err = s.until(ctx, "an available image", lookFor, func() (bool, error) {
+	err = s.Until(ctx, "an available image", realcloud.LookFor, func() (bool, error) {
 		if found, err = s.images(ctx); err != nil || len(found) == 0 {
 			return false, err
 		}
@@ -126,7 +128,7 @@ func (s *session) uefiVariables(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	s.measure("until an image is available", s.now().Sub(began))
+	s.Measure("until an image is available", s.Now().Sub(began))
 	if state == types.ImageStateAvailable {
 		return "an image that becomes available", nil
 	}
@@ -147,7 +149,7 @@ func (s *session) registration(ctx context.Context) (*ec2.RegisterImageInput, er
 	if err != nil {
 		return nil, err
 	}
-	in := &ec2.RegisterImageInput{Name: sdk.String(s.guard.name()), Architecture: types.ArchitectureValuesX8664, VirtualizationType: sdk.String("hvm"),
+	in := &ec2.RegisterImageInput{Name: sdk.String(s.Name()), Architecture: types.ArchitectureValuesX8664, VirtualizationType: sdk.String("hvm"),
 		EnaSupport: sdk.Bool(true), BootMode: s.image.BootMode, ImdsSupport: types.ImdsSupportValuesV20,
 		RootDeviceName: i.RootDeviceName, TagSpecifications: s.tagged(types.ResourceTypeImage),
 		BlockDeviceMappings: []types.BlockDeviceMapping{{DeviceName: i.RootDeviceName, Ebs: &types.EbsBlockDevice{SnapshotId: sdk.String(snapshot),
@@ -190,7 +192,7 @@ func (s *session) replaceRoot(ctx context.Context) (*rebuild, error) {
 		return nil, err
 	}
 	same := true
-	if _, err := s.watch(ctx, quiet, func() (bool, error) {
+	if _, err := s.Watch(ctx, realcloud.Quiet, func() (bool, error) {
 		same, err = kept()
 		return !same, err
 	}); err != nil {
@@ -231,7 +233,7 @@ func (s *session) sameMembers(ctx context.Context) (func() (bool, error), error)
 
 // replace asks for the replacement and returns the state at its end. Each look at the task is one at the group, too.
 func (s *session) replace(ctx context.Context, id, image string, kept func() (bool, error)) (state types.ReplaceRootVolumeTaskState, err error) {
-	began := s.now()
+	began := s.Now()
 	out, err := s.ec2.CreateReplaceRootVolumeTask(ctx, &ec2.CreateReplaceRootVolumeTaskInput{InstanceId: sdk.String(id), ImageId: sdk.String(image),
 		DeleteReplacedRootVolume: sdk.Bool(true), TagSpecifications: s.tagged(types.ResourceTypeReplaceRootVolumeTask)})
 	if err != nil {
@@ -240,7 +242,7 @@ func (s *session) replace(ctx context.Context, id, image string, kept func() (bo
 	task := sdk.ToString(out.ReplaceRootVolumeTask.ReplaceRootVolumeTaskId)
 	ends := []types.ReplaceRootVolumeTaskState{types.ReplaceRootVolumeTaskStateSucceeded, types.ReplaceRootVolumeTaskStateFailed,
 		types.ReplaceRootVolumeTaskStateFailedDetached}
-	err = s.until(ctx, "a new root volume", lookFor, func() (bool, error) {
+	err = s.Until(ctx, "a new root volume", realcloud.LookFor, func() (bool, error) {
 		tasks, err := s.ec2.DescribeReplaceRootVolumeTasks(ctx, &ec2.DescribeReplaceRootVolumeTasksInput{
 			Filters: append(s.ours(), filter("instance-id", id))})
 		if err != nil {
@@ -255,7 +257,7 @@ func (s *session) replace(ctx context.Context, id, image string, kept func() (bo
 		return slices.Contains(ends, state), err
 	})
 	if err == nil {
-		s.measure("until a root volume is replaced", s.now().Sub(began))
+		s.Measure("until a root volume is replaced", s.Now().Sub(began))
 	}
 	return state, err
 }

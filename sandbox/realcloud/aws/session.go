@@ -1,12 +1,10 @@
-package realcloud
+package aws
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
-	"strings"
 	"time"
 
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
@@ -18,139 +16,83 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/aws/smithy-go"
+
+	"github.com/kamino-dev/kamino/sandbox/realcloud"
 )
 
-// world is where a session runs: the real cloud in real time, or the simulated one.
-type world struct {
-	// config has the credential, the region and the HTTP client, which the guard wraps.
-	config sdk.Config
-	now    func() time.Time
-	wait   func(context.Context, time.Duration) error
-	// intercept and saw are the wire's; nil for nothing.
-	intercept func(ctx context.Context, action string, effect effect, after bool) error
-	saw       func(Call)
-}
-
-// session is a run of the program against a cloud.
+// session is a run of the program on AWS.
 type session struct {
-	world
-	guard  *guard
-	wire   *wire
+	*realcloud.Course
+	guard
 	ec2    *ec2.Client
 	groups *autoscaling.Client
 	iam    *iam.Client
 	sts    *sts.Client
-	out    io.Writer
-	report *Report
 
 	image          types.Image
 	network        string
 	zones, subnets []string
 	template       string
-	// rebuilt is what the replacement of a root volume showed.
-	rebuilt *rebuild
+	// rebuilt is what the replacement of a root volume showed, disabled what a disabled image did.
+	rebuilt  *rebuild
+	disabled *disabledImage
 }
 
-// lookEvery is the pause between two looks at unfinished work, lookFor how long a look may go on by default.
-const (
-	lookEvery = 5 * time.Second
-	lookFor   = 15 * time.Minute
-	// settled is longer than a change may take until all answers show it.
-	settled = time.Minute
-)
+var _ realcloud.Session = (*session)(nil)
 
 // stubborn retries as the SDK does, but no call that the guard refused.
 type stubborn struct{ *retry.Standard }
 
 // IsErrorRetryable implements aws.Retryer.
 func (s stubborn) IsErrorRetryable(err error) bool {
-	return !isRefusal(err) && !errors.Is(err, context.Canceled) && s.Standard.IsErrorRetryable(err)
+	return realcloud.Retry(err) && s.Standard.IsErrorRetryable(err)
 }
 
-// open makes a session. All clients share the guard.
-func open(w world, out io.Writer, run string, end time.Time) *session {
-	under := w.config.HTTPClient
-	s := &session{world: w, out: out, wire: &wire{under: under, now: w.now, start: w.now(), intercept: w.intercept, saw: w.saw}}
-	s.guard = &guard{wire: s.wire, run: run, end: end.UTC().Truncate(time.Second), now: w.now, owned: map[string]bool{}, hasTag: s.hasTag}
-	config := w.config.Copy()
-	config.HTTPClient = s.guard
+// open makes a session. All clients send through the course.
+func open(config sdk.Config, c *realcloud.Course) *session {
+	s := &session{Course: c}
+	s.guard = guard{owned: map[string]bool{}, hasTag: s.hasTag}
+	config = config.Copy()
+	config.HTTPClient = c
 	config.Retryer = func() sdk.Retryer { return stubborn{retry.NewStandard()} }
 	s.ec2, s.groups = ec2.NewFromConfig(config), autoscaling.NewFromConfig(config)
 	s.iam, s.sts = iam.NewFromConfig(config), sts.NewFromConfig(config)
-	s.report = newReport(run, w.config.Region, w.now())
 	return s
+}
+
+// Who implements realcloud.Session.
+func (s *session) Who(ctx context.Context) (string, error) {
+	out, err := s.sts.GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{})
+	if err != nil {
+		return "", err
+	}
+	return sdk.ToString(out.Account), nil
 }
 
 // hasTag reports whether the cloud shows the tag of the run on a resource, or on the group of that name.
 func (s *session) hasTag(ctx context.Context, id string) (is bool, err error) {
-	err = s.until(ctx, "the tag of "+id, 2*settled, func() (bool, error) {
-		if id == s.guard.name() {
+	err = s.Until(ctx, "the tag of "+id, 2*realcloud.Settled, func() (bool, error) {
+		if id == s.Name() {
 			g, err := s.group(ctx)
 			is = g != nil && slices.ContainsFunc(g.Tags, func(t astypes.TagDescription) bool {
-				return sdk.ToString(t.Key) == TagRun && sdk.ToString(t.Value) == s.guard.run
+				return sdk.ToString(t.Key) == realcloud.TagRun && sdk.ToString(t.Value) == s.Run
 			})
 			return is, err
 		}
-		out, err := s.ec2.DescribeTags(ctx, &ec2.DescribeTagsInput{Filters: []types.Filter{filter("resource-id", id), filter("key", TagRun)}})
+		out, err := s.ec2.DescribeTags(ctx, &ec2.DescribeTagsInput{Filters: []types.Filter{filter("resource-id", id), filter("key", realcloud.TagRun)}})
 		if err != nil {
 			return false, err
 		}
 		is = slices.ContainsFunc(out.Tags, func(t types.TagDescription) bool {
-			return sdk.ToString(t.ResourceId) == id && sdk.ToString(t.Value) == s.guard.run
+			return sdk.ToString(t.ResourceId) == id && sdk.ToString(t.Value) == s.Run
 		})
 		return is || len(out.Tags) > 0, nil
 	})
 	return is, err
 }
 
-// errNever is the end of a look that saw nothing in its time.
-var errNever = errors.New("not seen")
-
-// until looks until done, at most for a while.
-func (s *session) until(ctx context.Context, what string, most time.Duration, done func() (bool, error)) error {
-	deadline := s.now().Add(most)
-	for {
-		is, err := done()
-		if err != nil || is {
-			return err
-		}
-		if !s.now().Before(deadline) {
-			return fmt.Errorf("%s: %w in %s", what, errNever, most)
-		}
-		if err := s.wait(ctx, lookEvery); err != nil {
-			return err
-		}
-	}
-}
-
-// watch looks for a whole while, or until done.
-func (s *session) watch(ctx context.Context, most time.Duration, done func() (bool, error)) (bool, error) {
-	err := s.until(ctx, "", most, done)
-	if errors.Is(err, errNever) {
-		return false, nil
-	}
-	return err == nil, err
-}
-
-// appears measures how long something new is not shown, and fails if it never is.
-func (s *session) appears(ctx context.Context, kind string, look func() (bool, error)) error {
-	began := s.now()
-	err := s.until(ctx, "the new "+kind, 2*settled, func() (bool, error) {
-		is, err := look()
-		if code(err) != "" && strings.Contains(code(err), "NotFound") {
-			return false, nil
-		}
-		return is, err
-	})
-	if err == nil {
-		s.measure("until shown: "+kind, s.now().Sub(began))
-	}
-	return err
-}
-
-func (s *session) measure(what string, took time.Duration) {
-	s.report.Measured = append(s.report.Measured, Measure{what, round(took)})
-}
+// Code implements realcloud.Session.
+func (s *session) Code(err error) string { return code(err) }
 
 // code is the error code of the cloud; empty for other errors.
 func code(err error) string {
@@ -166,26 +108,28 @@ func filter(name string, values ...string) types.Filter {
 }
 
 // ours selects what has the tag of the run.
-func (s *session) ours() []types.Filter { return []types.Filter{filter("tag:"+TagRun, s.guard.run)} }
+func (s *session) ours() []types.Filter {
+	return []types.Filter{filter("tag:"+realcloud.TagRun, s.Run)}
+}
 
 // tagged are the tags of a new resource.
 func (s *session) tagged(kind types.ResourceType) []types.TagSpecification {
 	return []types.TagSpecification{{ResourceType: kind, Tags: []types.Tag{
-		{Key: sdk.String(TagRun), Value: sdk.String(s.guard.run)},
-		{Key: sdk.String(TagEnd), Value: sdk.String(s.guard.end.Format(time.RFC3339))},
+		{Key: sdk.String(realcloud.TagRun), Value: sdk.String(s.Run)},
+		{Key: sdk.String(realcloud.TagEnd), Value: sdk.String(s.End.Format(time.RFC3339))},
 	}}}
 }
 
-// base makes what all checks need, or finds it.
-func (s *session) base(ctx context.Context) error {
+// Base implements realcloud.Session.
+func (s *session) Base(ctx context.Context) error {
 	for _, step := range []struct {
 		what string
 		do   func(context.Context) error
 	}{
 		{"find the public image and two zones", s.findImage}, {"make the network", s.makeNetwork}, {"make the launch template", s.makeTemplate},
-		{"make the group", s.makeGroup},
+		{"make the group", s.makeGroup}, {"make what keeps a client token", s.keepTokens},
 	} {
-		fmt.Fprintf(s.out, "%s\n", step.what)
+		fmt.Fprintf(s.Out, "%s\n", step.what)
 		if err := step.do(ctx); err != nil {
 			return fmt.Errorf("%s: %w", step.what, err)
 		}
@@ -237,7 +181,7 @@ func (s *session) makeNetwork(ctx context.Context) error {
 			return err
 		}
 		s.network = sdk.ToString(out.Vpc.VpcId)
-		if err := s.appears(ctx, "VPC", func() (bool, error) {
+		if err := s.Appears(ctx, "VPC", func() (bool, error) {
 			found, err := s.networks(ctx)
 			return len(found) > 0, err
 		}); err != nil {
@@ -271,7 +215,7 @@ func (s *session) makeSubnet(ctx context.Context, zone, block string) error {
 			return err
 		}
 		id = sdk.ToString(out.Subnet.SubnetId)
-		if err := s.appears(ctx, "subnet", func() (bool, error) {
+		if err := s.Appears(ctx, "subnet", func() (bool, error) {
 			seen, err := look()
 			return seen != "", err
 		}); err != nil {
@@ -330,13 +274,13 @@ func (s *session) makeTemplate(ctx context.Context) error {
 		s.template = found[0]
 		return nil
 	}
-	out, err := s.ec2.CreateLaunchTemplate(ctx, &ec2.CreateLaunchTemplateInput{LaunchTemplateName: sdk.String(s.guard.name()),
-		ClientToken: sdk.String(s.guard.name()), LaunchTemplateData: s.recipe(nil), TagSpecifications: s.tagged(types.ResourceTypeLaunchTemplate)})
+	out, err := s.ec2.CreateLaunchTemplate(ctx, &ec2.CreateLaunchTemplateInput{LaunchTemplateName: sdk.String(s.Name()),
+		ClientToken: sdk.String(s.Name()), LaunchTemplateData: s.recipe(nil), TagSpecifications: s.tagged(types.ResourceTypeLaunchTemplate)})
 	if err != nil {
 		return err
 	}
 	s.template = sdk.ToString(out.LaunchTemplate.LaunchTemplateId)
-	return s.appears(ctx, "launch template", func() (bool, error) {
+	return s.Appears(ctx, "launch template", func() (bool, error) {
 		found, err := s.templates(ctx)
 		return len(found) > 0, err
 	})
@@ -345,7 +289,7 @@ func (s *session) makeTemplate(ctx context.Context) error {
 // version makes a version of the template and returns its number. Repeated, it is the same version.
 func (s *session) version(ctx context.Context, what string, change func(*types.RequestLaunchTemplateData)) (string, error) {
 	out, err := s.ec2.CreateLaunchTemplateVersion(ctx, &ec2.CreateLaunchTemplateVersionInput{LaunchTemplateId: sdk.String(s.template),
-		ClientToken: sdk.String(s.guard.name() + "-" + what), VersionDescription: sdk.String(what), LaunchTemplateData: s.recipe(change)})
+		ClientToken: sdk.String(s.Name() + "-" + what), VersionDescription: sdk.String(what), LaunchTemplateData: s.recipe(change)})
 	if err != nil {
 		return "", err
 	}

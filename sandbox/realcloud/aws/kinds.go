@@ -1,4 +1,4 @@
-package realcloud
+package aws
 
 import (
 	"context"
@@ -6,44 +6,25 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
 	astypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
-)
 
-// Limits of clean: the pause between two rounds, the rounds, and how many rounds must see nothing. What was made just before a kill
-// is not shown yet.
-const (
-	roundEvery  = 20 * time.Second
-	maxRounds   = 90
-	emptyRounds = 4
+	"github.com/kamino-dev/kamino/sandbox/realcloud"
 )
-
-// Run is a run that the cloud knows by its tags.
-type Run struct {
-	Name string
-	End  time.Time
-}
 
 // fleeting types are shown for a while after their end, and never exist without something that is not.
 var fleeting = []types.ResourceType{types.ResourceTypeInstance, types.ResourceTypeNetworkInterface, types.ResourceTypeReplaceRootVolumeTask,
 	types.ResourceTypeImage}
 
-// runs are the runs whose tag the cloud shows on anything that exists.
-func (s *session) runs(ctx context.Context) ([]Run, error) {
-	ends := map[string]time.Time{}
-	note := func(name, end string) {
-		if at, err := time.Parse(time.RFC3339, end); err == nil || ends[name].IsZero() {
-			ends[name] = at
-		}
-	}
+// Runs implements realcloud.Session.
+func (s *session) Runs(ctx context.Context) ([]realcloud.Run, error) {
 	// Of EC2, by resource: the two tags stand in separate lines.
 	names, times := map[string]string{}, map[string]string{}
-	for _, key := range []string{TagRun, TagEnd} {
+	for _, key := range []string{realcloud.TagRun, realcloud.TagEnd} {
 		pages := ec2.NewDescribeTagsPaginator(s.ec2, &ec2.DescribeTagsInput{Filters: []types.Filter{filter("key", key)}})
 		for n := 0; pages.HasMorePages() && n < 20; n++ {
 			page, err := pages.NextPage(ctx)
@@ -54,73 +35,27 @@ func (s *session) runs(ctx context.Context) ([]Run, error) {
 				if slices.Contains(fleeting, t.ResourceType) {
 					continue
 				}
-				map[string]map[string]string{TagRun: names, TagEnd: times}[key][sdk.ToString(t.ResourceId)] = sdk.ToString(t.Value)
+				map[string]map[string]string{realcloud.TagRun: names, realcloud.TagEnd: times}[key][sdk.ToString(t.ResourceId)] = sdk.ToString(t.Value)
 			}
 		}
 	}
+	found := map[string][]string{}
 	for id, name := range names {
-		note(name, times[id])
+		found[name] = append(found[name], times[id])
 	}
 	groups, err := s.groups.DescribeAutoScalingGroups(ctx, &autoscaling.DescribeAutoScalingGroupsInput{Filters: []astypes.Filter{
-		{Name: sdk.String("tag-key"), Values: []string{TagRun}}}})
+		{Name: sdk.String("tag-key"), Values: []string{realcloud.TagRun}}}})
 	if err != nil {
 		return nil, err
 	}
 	for _, g := range groups.AutoScalingGroups {
-		name, end := "", ""
+		of := map[string]string{}
 		for _, t := range g.Tags {
-			switch sdk.ToString(t.Key) {
-			case TagRun:
-				name = sdk.ToString(t.Value)
-			case TagEnd:
-				end = sdk.ToString(t.Value)
-			}
+			of[sdk.ToString(t.Key)] = sdk.ToString(t.Value)
 		}
-		note(name, end)
+		found[of[realcloud.TagRun]] = append(found[of[realcloud.TagRun]], of[realcloud.TagEnd])
 	}
-	var all []Run
-	for name, end := range ends {
-		all = append(all, Run{name, end})
-	}
-	slices.SortFunc(all, func(a, b Run) int { return strings.Compare(a.Name, b.Name) })
-	return all, nil
-}
-
-// findRuns looks for runs for a while, because the cloud may not show yet what a killed run has just made.
-func (s *session) findRuns(ctx context.Context) (all []Run, err error) {
-	_, err = s.watch(ctx, emptyRounds*roundEvery, func() (bool, error) {
-		all, err = s.runs(ctx)
-		return len(all) > 0, err
-	})
-	return all, err
-}
-
-// clean removes everything with the tag of the run, and returns when nothing is shown any more.
-func (s *session) clean(ctx context.Context) error {
-	empty := 0
-	var last error
-	for range maxRounds {
-		n, err := s.sweep(ctx)
-		switch last = err; {
-		case ctx.Err() != nil:
-			return context.Cause(ctx)
-		case isRefusal(err):
-			return err
-		case err == nil && n == 0:
-			empty++
-		default:
-			empty = 0
-		}
-		if empty == emptyRounds {
-			fmt.Fprintf(s.out, "nothing is left with the tag %s=%s\n", TagRun, s.guard.run)
-			return nil
-		}
-		if err := s.wait(ctx, roundEvery); err != nil {
-			return err
-		}
-	}
-	return errors.Join(fmt.Errorf("something with the tag %s=%s is left after %d rounds; run `verify-cloud clean --run %s` again", TagRun, s.guard.run,
-		maxRounds, s.guard.run), last)
+	return realcloud.RunsOf(found), nil
 }
 
 // kind is a kind of resources with the tag, in the order of removal.
@@ -131,9 +66,8 @@ type kind struct {
 	remove func(ctx context.Context, id string) error
 }
 
-// sweep asks for the removal of what it sees, and returns how much still exists. What depends on something else stays for
-// the next round.
-func (s *session) sweep(ctx context.Context) (left int, err error) {
+// Sweep implements realcloud.Session. What depends on something else stays for the next round.
+func (s *session) Sweep(ctx context.Context) (left int, err error) {
 	var problems []error
 	for _, k := range s.kinds() {
 		all, now, err := k.list(ctx)
@@ -144,8 +78,8 @@ func (s *session) sweep(ctx context.Context) (left int, err error) {
 		for _, id := range now {
 			switch err := k.remove(ctx, id); {
 			case err == nil:
-				fmt.Fprintf(s.out, "removed: %s\n", k.name)
-			case ctx.Err() != nil || isRefusal(err):
+				fmt.Fprintf(s.Out, "removed: %s\n", k.name)
+			case ctx.Err() != nil || realcloud.IsRefusal(err):
 				return left, err
 			case strings.Contains(code(err), "NotFound"): // since the list
 			default:
@@ -166,7 +100,14 @@ func (s *session) kinds() []kind {
 	}
 	return []kind{
 		{"group", s.groupToRemove, func(ctx context.Context, id string) error {
-			_, err := s.groups.DeleteAutoScalingGroup(ctx, &autoscaling.DeleteAutoScalingGroupInput{AutoScalingGroupName: sdk.String(id), ForceDelete: sdk.Bool(true)})
+			g, err := s.group(ctx)
+			if err != nil || g == nil {
+				return err
+			}
+			if none, err := s.endWarm(ctx, g); !none {
+				return err
+			}
+			_, err = s.groups.DeleteAutoScalingGroup(ctx, &autoscaling.DeleteAutoScalingGroupInput{AutoScalingGroupName: sdk.String(id), ForceDelete: sdk.Bool(true)})
 			return err
 		}},
 		{"instance", s.instancesToRemove, func(ctx context.Context, id string) error { return s.terminate(ctx, id) }},
@@ -203,7 +144,7 @@ func (s *session) groupToRemove(ctx context.Context) (all, now []string, err err
 	if err != nil || g == nil {
 		return nil, nil, err
 	}
-	all = []string{s.guard.name()}
+	all = []string{s.Name()}
 	if g.Status == nil {
 		now = all
 	}

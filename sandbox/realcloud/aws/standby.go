@@ -1,4 +1,4 @@
-package realcloud
+package aws
 
 import (
 	"context"
@@ -10,6 +10,8 @@ import (
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
 	astypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
+
+	"github.com/kamino-dev/kamino/sandbox/realcloud"
 )
 
 // standbyProtection puts a protected instance into standby.
@@ -49,7 +51,7 @@ func (s *session) standbyMaximum(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := s.resize(ctx, 0, 2, 2, ""); err != nil {
+	if err := s.resize(ctx, 2, 2, ""); err != nil {
 		return "", err
 	}
 	if err := s.exitStandby(ctx, id); code(err) != "" {
@@ -72,11 +74,11 @@ func (s *session) standbyHook(ctx context.Context) (string, error) {
 	}); err != nil {
 		return "", err
 	}
-	began, waited := s.now(), false
+	began, waited := s.Now(), false
 	if err := s.exitStandby(ctx, id); err != nil {
 		return "", err
 	}
-	err = s.until(ctx, "an instance in service again", lookFor, func() (bool, error) {
+	err = s.Until(ctx, "an instance in service again", realcloud.LookFor, func() (bool, error) {
 		g, err := s.mustGroup(ctx)
 		if err != nil {
 			return false, err
@@ -91,7 +93,7 @@ func (s *session) standbyHook(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	s.measure("exit standby", s.now().Sub(began))
+	s.Measure("exit standby", s.Now().Sub(began))
 	if waited {
 		return "the hook ran", s.deleteHook(ctx, hook)
 	}
@@ -104,24 +106,24 @@ func (s *session) standbyTermination(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	began := s.now()
+	began := s.Now()
 	if err := s.terminate(ctx, id); err != nil {
 		return "", err
 	}
 	var left time.Time
-	lowered, err := s.watch(ctx, lookFor, func() (bool, error) {
+	lowered, err := s.Watch(ctx, realcloud.LookFor, func() (bool, error) {
 		g, err := s.mustGroup(ctx)
 		if err != nil {
 			return false, err
 		}
 		if member(g, id) == nil && left.IsZero() {
-			left = s.now()
-			s.measure("a terminated instance in standby leaves the group", left.Sub(began))
+			left = s.Now()
+			s.Measure("a terminated instance in standby leaves the group", left.Sub(began))
 		}
 		if sdk.ToInt32(g.DesiredCapacity) != 2 {
 			return true, nil
 		}
-		return !left.IsZero() && s.now().Sub(left) > quiet, nil
+		return !left.IsZero() && s.Now().Sub(left) > realcloud.Quiet, nil
 	})
 	if err != nil {
 		return "", err
@@ -181,8 +183,8 @@ func (s *session) standbyZones(ctx context.Context) (string, error) {
 	if err := s.enterStandby(ctx, sdk.ToString(single.InstanceId)); err != nil {
 		return "", err
 	}
-	began := s.now()
-	isBalanced, err := s.watch(ctx, lookFor, func() (bool, error) {
+	began := s.Now()
+	isBalanced, err := s.Watch(ctx, realcloud.LookFor, func() (bool, error) {
 		g, err := s.mustGroup(ctx)
 		if err != nil {
 			return false, err
@@ -194,7 +196,7 @@ func (s *session) standbyZones(ctx context.Context) (string, error) {
 	case err != nil:
 		return "", err
 	case isBalanced:
-		s.measure("the zones are balanced again", s.now().Sub(began))
+		s.Measure("the zones are balanced again", s.Now().Sub(began))
 		return b.first, nil
 	case b.launched:
 		return "a launch in the empty zone, and no termination", nil

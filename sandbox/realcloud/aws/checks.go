@@ -1,30 +1,11 @@
-package realcloud
+package aws
 
 import (
 	"context"
 	"fmt"
-	"time"
-)
 
-// Outcomes of a check.
-const (
-	AsAssumed = "as assumed"
-	Differs   = "differs"
-	// Unclear: an error, or nothing in the time of the check.
-	Unclear = "unclear"
+	"github.com/kamino-dev/kamino/sandbox/realcloud"
 )
-
-// Check is an assumption that was tried.
-type Check struct {
-	Name string `json:"name"`
-	// Sentence is the row of docs/reference/aws.md.
-	Sentence string `json:"sentence"`
-	Expected string `json:"expected"`
-	// Seen has no IDs and no times, so that two clouds can be compared.
-	Seen    string  `json:"seen"`
-	Outcome string  `json:"outcome"`
-	Seconds float64 `json:"seconds"`
-}
 
 // check tries an assumption. run returns what it saw.
 type check struct {
@@ -48,6 +29,12 @@ var checks = []check{
 		"the same instances", (*session).rootInGroup},
 	{"root-image", "the instance has the new image afterwards",
 		"the new image", (*session).rootImage},
+	{"disabled-listed", "a disabled image is left out of every list without `IncludeDisabled`, also by its ID",
+		"in no list", (*session).disabledListed},
+	{"disabled-changed", "a disabled image can be tagged, deregistered, and disabled again",
+		"tagged, disabled again, deregistered", (*session).disabledChanged},
+	{"warm-smaller", "a warm pool that becomes smaller ends instances that wait in it, and no instance that is leaving it",
+		"1 of two came into service", (*session).warmSmaller},
 	{"new-version", "a group uses a new version of its template at once, or returns an error",
 		"the next instance has the new version", (*session).newVersion},
 	{"standby-protection", "an instance in standby keeps its scale-in protection",
@@ -77,68 +64,27 @@ var unchecked = map[string]string{
 	"`CreateVolume` compares the tags of the snapshot with conditions":                                              narrow,
 	"a dry run checks the permission before anything else":                                                          narrow,
 	"the replacement of a root volume asks for the action on instance, task, volume and image":                      narrow,
-	"a disabled image can be tagged, deregistered, and disabled again":                                              unwritten,
-	"a disabled image is left out of every list without `IncludeDisabled`, also by its ID":                          unwritten,
-	"a warm pool that becomes smaller ends instances that wait in it, and no instance that is leaving it":           unwritten,
 	"an instance that EC2 ended has a `StateReason`, and one value blames the image": "EC2 ends an instance only after a fault of its image, " +
 		"and no call makes such an image",
 }
 
-// unwritten is why an assumption that the kit could check has no check.
-const unwritten = "has no check yet: disable an image, or shrink a warm pool, by hand"
-
 // narrow is why the kit cannot check who may do what.
 const narrow = "needs a second credential with fewer rights, and the program makes no users or roles"
 
-// Measure is a time that was measured.
-type Measure struct {
-	What    string  `json:"what"`
-	Seconds float64 `json:"seconds"`
+// Try implements realcloud.Session.
+func (s *session) Try(ctx context.Context, name string) (string, error) {
+	for _, c := range checks {
+		if c.name == name {
+			return c.run(s, ctx)
+		}
+	}
+	return "", fmt.Errorf("there is no check %s", name)
 }
 
-// tryAll makes the base and runs the checks that the report does not have yet. save stores the report after each check.
-func (s *session) tryAll(ctx context.Context, save func() error) error {
-	if err := s.base(ctx); err != nil {
-		return err
+// assumptions are those of the checks.
+func assumptions() (all []realcloud.Assumption) {
+	for _, c := range checks {
+		all = append(all, realcloud.Assumption{Name: c.name, Sentence: c.sentence, Expected: c.expected})
 	}
-	if err := s.keepTokens(ctx); err != nil {
-		return err
-	}
-	for n, c := range checks {
-		if s.report.has(c.name) {
-			continue
-		}
-		began := s.now()
-		seen, err := c.run(s, ctx)
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		if isRefusal(err) {
-			return err // of the guard: an end or a limit, not an answer of the cloud
-		}
-		result := judge(c, seen, err)
-		result.Seconds = round(s.now().Sub(began))
-		s.report.Checks = append(s.report.Checks, result)
-		fmt.Fprintf(s.out, "%2d/%d %-20s %-10s %s\n", n+1, len(checks), c.name, result.Outcome, result.Seen)
-		if err := save(); err != nil {
-			return err
-		}
-	}
-	s.report.finish(s.now(), s.wire)
-	return save()
+	return all
 }
-
-// judge compares what a check saw with what was expected.
-func judge(c check, seen string, err error) Check {
-	out := Check{Name: c.name, Sentence: c.sentence, Expected: c.expected, Seen: seen, Outcome: Differs}
-	switch {
-	case err != nil:
-		out.Seen, out.Outcome = anonymous(err.Error()), Unclear
-	case seen == c.expected:
-		out.Outcome = AsAssumed
-	}
-	return out
-}
-
-// quiet is how long a check waits for what should not happen.
-const quiet = 3 * time.Minute
