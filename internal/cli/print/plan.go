@@ -85,6 +85,9 @@ func planLines(plan Plan) []string {
 	if len(plan.Retires) > 0 {
 		add("retire %s", strings.Join(plan.Retires, ", "))
 	}
+	if plan.Joins.Caution != "" {
+		lines = append(lines, "New nodes may not join. "+plan.Joins.Caution+". To prevent it, "+bootstrapkind.NameReusedRemedy)
+	}
 	if plan.ImageLimitWarning != "" {
 		lines = append(lines, "Captures will soon be refused: "+plan.ImageLimitWarning)
 	}
