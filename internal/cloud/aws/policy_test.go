@@ -41,7 +41,7 @@ func TestActionsAreDeclared(t *testing.T) {
 			t.Errorf("a use without a statement, or with an unknown feature: %+v", u)
 		}
 		for _, kind := range u.Kinds {
-			if !slices.Contains([]string{"group", "pool", "disk"}, kind) {
+			if !slices.Contains([]string{"group", "pool", "disk", "parameter"}, kind) {
 				t.Errorf("%s: no check asks for kind %s", u.For, kind)
 			}
 		}
