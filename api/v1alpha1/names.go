@@ -49,6 +49,10 @@ const (
 	// Source: cluster-autoscaler FAQ, "How can I prevent Cluster Autoscaler from scaling down a particular node?".
 	ScaleDownDisabledAnnotation = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
 
+	// KeptUntilAnnotation on a Node is the time, in RFC 3339, until which Kamino keeps the cluster autoscaler from removing the node, by
+	// ScaleDownDisabledAnnotation: the node is patched, and no image has its patches yet.
+	KeptUntilAnnotation = "kamino.dev/kept-until"
+
 	// SafeToEvictAnnotation with "false" on a pod keeps the cluster autoscaler from evicting it.
 	// Source: cluster-autoscaler FAQ, "What types of pods can prevent CA from removing a node?".
 	SafeToEvictAnnotation = "cluster-autoscaler.kubernetes.io/safe-to-evict"

@@ -218,6 +218,14 @@ type SelectionSettings struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^(0|[-+]?([0-9.]+(ns|us|ms|s|m|h))+)$') && duration(self) >= duration('0s')",message="maxImageAge must be a time such as 90s, 30m or 36h (days have no unit), and not negative"
 	MaxImageAge metav1.Duration `json:"maxImageAge,omitzero"`
 
+	// KeepFromScaleDown keeps the cluster autoscaler from removing one node of a pool: the best node that is patched and
+	// not captured yet, for this time after its patch. Default: never.
+	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.matches('^(0|[-+]?([0-9.]+(ns|us|ms|s|m|h))+)$') && duration(self) >= duration('0s') && duration(self) <= duration('168h')",message="keepFromScaleDown must be a time such as 90m or 36h (days have no unit), and at most 168h"
+	KeepFromScaleDown metav1.Duration `json:"keepFromScaleDown,omitzero"`
+
 	// IgnoreNodes lists names of nodes that are never donors.
 	// +optional
 	// +listType=set

@@ -1604,6 +1604,7 @@ func (in *SelectionSettings) DeepCopyInto(out *SelectionSettings) {
 		**out = **in
 	}
 	out.MaxImageAge = in.MaxImageAge
+	out.KeepFromScaleDown = in.KeepFromScaleDown
 	if in.IgnoreNodes != nil {
 		in, out := &in.IgnoreNodes, &out.IgnoreNodes
 		*out = make([]string, len(*in))

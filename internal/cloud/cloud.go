@@ -279,6 +279,8 @@ type RecipeChange struct {
 	// HandOver is the instruction for a person if the recipe has an Owner: the message of SetRecipe's refusal, which is
 	// also one of Refusals.
 	HandOver string `json:"handOver,omitempty"`
+	// Later is what another tool does with running nodes after the change; empty if no tool does anything.
+	Later string `json:"later,omitempty"`
 	// Done is true if the recipe is already as wanted.
 	Done bool `json:"done"`
 }

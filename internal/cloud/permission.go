@@ -37,6 +37,9 @@ const ForConsole = "the serial console of a failed trial"
 // ForQuarantine is the value of Permission.For for AllowLaunches. A quarantine is complete without it.
 const ForQuarantine = "quarantining images"
 
+// ForParameter is the value of Permission.For for promotions of pools whose image another tool finds by a parameter.
+const ForParameter = "promoting by a parameter"
+
 // ForWarmPool is the value of Permission.For for ResizeWarmPool, and for the instances of Pool.Warm.
 const ForWarmPool = "renewing a warm pool"
 

@@ -55,5 +55,10 @@ func (w WarmPool) Line(recipe Recipe) string {
 	if from == "" {
 		return fmt.Sprintf("warm: %d", len(w.Instances))
 	}
-	return fmt.Sprintf("warm: %d of %d from %s", int64(len(w.Instances))-w.Old(recipe), len(w.Instances), from)
+	old := w.Old(recipe)
+	line := fmt.Sprintf("warm: %d of %d from %s", int64(len(w.Instances))-old, len(w.Instances), from)
+	if w.Reuses && old > 0 {
+		line += fmt.Sprintf(", %d of other images, with which nodes return at scale-in", old)
+	}
+	return line
 }

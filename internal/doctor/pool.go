@@ -125,6 +125,11 @@ func recipe(_ context.Context, p *poolView) (found []Finding) {
 	if p.pool.Owner != "" {
 		found = append(found, ok("%s owns the pool's recipe: Kamino creates and tests a version, then hands the version over", p.pool.Owner))
 	}
+	if p.like != nil {
+		if reused := bootstrapkind.NameReused(p.like); reused != "" {
+			found = append(found, warn(bootstrapkind.NameReusedRemedy, "%s", reused))
+		}
+	}
 	for _, c := range p.pool.Cautions {
 		found = append(found, warn(c.Remedy, "%s", c.What()))
 	}

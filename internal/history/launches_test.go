@@ -74,7 +74,10 @@ func TestFrozenVersion(t *testing.T) {
 // TestWarmPoolIsNoted: the notes say how many instances of the warm pool are from the version in the recipe.
 func TestWarmPoolIsNoted(t *testing.T) {
 	warm := &cloud.WarmPool{Instances: []cloud.Instance{{BuiltFrom: "2026.01.02"}, {BuiltFrom: "2026.01.01"}, {}}}
+	reused := *warm
+	reused.Reuses = true
 	for want, pool := range map[string]cloud.Pool{
+		"Warm: 1 of 3 from 2026.01.02, 2 of other images, with which nodes return at scale-in.": {Recipe: cloud.Recipe{Version: "2026.01.02"}, Warm: &reused},
 		"Warm: 1 of 3 from 2026.01.02.": {Recipe: cloud.Recipe{Version: "2026.01.02"}, Warm: warm},
 		"Warm: 3.":                      {Warm: warm},
 		"Warm: unknown.":                {Recipe: cloud.Recipe{Version: "2026.01.02"}, Warm: &cloud.WarmPool{Unknown: "denied"}},

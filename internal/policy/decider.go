@@ -192,7 +192,7 @@ func (d *Decider) Pass(ctx context.Context) (after time.Duration, err error) {
 	if ctx.Err() != nil {
 		return 0, ctx.Err()
 	}
-	trouble := []error{w.unplaced}
+	trouble := []error{w.unplaced, d.keepCandidates(ctx, w)}
 	for _, o := range wantedOf(d.pools) {
 		trouble = append(trouble, d.begin(ctx, w, o))
 	}

@@ -78,6 +78,7 @@ type PoolOutcome struct {
 	notPatched *policyProblem // of a pool whose patches are unknown, or failed on a pioneer
 	trouble    *policyProblem
 	notJoining *policyProblem // of a pool that stays on a version whose nodes do not join
+	keepables  []keepable
 	manyImages *policyProblem // of a pool whose nodes are near the limit of different images
 	err        error          // of the cloud
 }
@@ -359,6 +360,6 @@ func (o *PoolOutcome) sooner(at, now time.Time) {
 
 // trim drops the verdicts on single nodes: the caller reads the verdicts once, and most of the memory would be verdicts.
 func (o *PoolOutcome) trim() {
-	o.Choice.Verdicts = nil
+	o.keepables, o.Choice.Verdicts = keepablesOf(o.Choice), nil
 	o.Choice.Candidates = slices.Clone(o.Choice.Candidates[:min(len(o.Choice.Candidates), maxDonors)])
 }

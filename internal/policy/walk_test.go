@@ -42,6 +42,9 @@ var specChanges = map[string]func(s *v1alpha1.PrototypePolicySpec, pick func(n i
 	"selection.maxImageAge": func(s *v1alpha1.PrototypePolicySpec, pick func(int) int) {
 		s.Selection.MaxImageAge = metav1.Duration{Duration: []time.Duration{0, 24 * time.Hour, 1000 * time.Hour}[pick(3)]}
 	},
+	"selection.keepFromScaleDown": func(s *v1alpha1.PrototypePolicySpec, pick func(int) int) {
+		s.Selection.KeepFromScaleDown = metav1.Duration{Duration: []time.Duration{0, 48 * time.Hour}[pick(2)]}
+	},
 	"selection.ignoreNodes": func(s *v1alpha1.PrototypePolicySpec, pick func(int) int) {
 		s.Selection.IgnoreNodes = [][]string{nil, {"one-0"}, {"one-0", "two-1"}, {"one-*"}}[pick(4)]
 	},

@@ -44,7 +44,7 @@ type warmRecord struct {
 
 // Pass does one step of the renewal of a pool's warm pool. may is false if Kamino may begin no renewal, and then it only ends one.
 func (w Warmer) Pass(ctx context.Context, pool cloud.Pool, may bool) (Decision, error) {
-	lease, record, err := w.read(ctx, pool.ID)
+	lease, record, err := w.read(ctx, pool)
 	if err != nil || pool.Warm == nil && record == nil {
 		return do(Done), err
 	}
@@ -76,7 +76,7 @@ func (w Warmer) Pass(ctx context.Context, pool cloud.Pool, may bool) (Decision, 
 func warmFactsOf(pool cloud.Pool, warm cloud.WarmPool, record *warmRecord, may bool) warmFacts {
 	f := warmFacts{exists: pool.Warm != nil, limits: ofOwner, recorded: record != nil}
 	isVersion := pool.Recipe.Version != "" && !pool.Recipe.Latest
-	f.old = f.exists && may && isVersion && warm.Old(pool.Recipe) > 0
+	f.old = f.exists && may && isVersion && warm.Old(pool.Recipe) > 0 && isBounded(warm.Limits, pool)
 	if f.recorded {
 		f.noted = record.Left >= 0
 		switch warm.Limits {
@@ -115,19 +115,34 @@ func nextRound(last *warmRecord, warm cloud.WarmPool, pool cloud.Pool) warmRecor
 }
 
 // read returns the Lease and the record of a pool's renewal; nil without one.
-func (w Warmer) read(ctx context.Context, pool cloud.PoolID) (*coordinationv1.Lease, *warmRecord, error) {
-	lease, err := w.Kube.CoordinationV1().Leases(w.Namespace).Get(ctx, warmName(pool), metav1.GetOptions{})
+func (w Warmer) read(ctx context.Context, pool cloud.Pool) (*coordinationv1.Lease, *warmRecord, error) {
+	lease, err := w.Kube.CoordinationV1().Leases(w.Namespace).Get(ctx, warmName(pool.ID), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil, nil
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("read the record of warm pool %s: %w", pool, err)
+		return nil, nil, fmt.Errorf("read the record of warm pool %s: %w", pool.ID, err)
 	}
 	record := &warmRecord{}
 	if err := json.Unmarshal([]byte(lease.Annotations[warmAnnotation]), record); err != nil {
 		return nil, nil, fmt.Errorf("lease %s/%s has no readable record of a warm pool: delete the Lease, and check the limits of the warm pool", w.Namespace, lease.Name)
 	}
+	if !record.isBounded(pool) {
+		return nil, nil, fmt.Errorf("lease %s/%s has limits of a warm pool above the pool's largest size of %d: delete the Lease, and check the limits of the warm pool",
+			w.Namespace, lease.Name, pool.MaxSize)
+	}
 	return lease, record, nil
+}
+
+// isBounded reports whether no limit of a warm pool is above the pool's largest size. Kamino renews no other warm pools, so that a
+// forged record cannot make the cloud keep more instances.
+func isBounded(l cloud.WarmLimits, pool cloud.Pool) bool {
+	return l.Min <= pool.MaxSize && l.Prepared <= pool.MaxSize
+}
+
+// isBounded reports whether a record can be one of Kamino's: WarmLimits.To lowers the minimum, and adds up to it to the pool's size.
+func (r warmRecord) isBounded(pool cloud.Pool) bool {
+	return isBounded(r.Owner, pool) && r.To.Min <= r.Owner.Min && r.To.Prepared <= pool.MaxSize+r.Owner.Min
 }
 
 // write writes the record, unless it has changed since the read.

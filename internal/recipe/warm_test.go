@@ -1,9 +1,12 @@
 package recipe
 
 import (
+	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
 
@@ -187,5 +190,41 @@ func TestWarmPoolStays(t *testing.T) {
 	s.cloud.ChangeRecipe(s.pool, "generic")
 	if d := pass(true); d.Do != Done {
 		t.Errorf("the recipe names no version, and it does %s", d)
+	}
+}
+
+// TestForgedWarmRecord: who writes Leases in Kamino's namespace gets no warm pool that is larger than the pool may be.
+func TestForgedWarmRecord(t *testing.T) {
+	for name, forge := range map[string]func(owner cloud.WarmLimits) (string, error){
+		"limits of the owner": func(owner cloud.WarmLimits) (string, error) {
+			text, err := json.Marshal(warmRecord{Owner: cloud.WarmLimits{Min: 500, Prepared: -1}, To: owner, Left: 0})
+			return string(text), err
+		},
+		"limits of a round": func(owner cloud.WarmLimits) (string, error) {
+			text, err := json.Marshal(warmRecord{Owner: owner, To: cloud.WarmLimits{Min: 500, Prepared: 500}, Left: -1})
+			return string(text), err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newWarmEnv(t, cloud.WarmLimits{Prepared: -1}, false)
+			text, err := forge(s.owner)
+			if err != nil {
+				t.Fatal(err)
+			}
+			lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: warmName(s.pool), Namespace: "kamino-system", Annotations: map[string]string{warmAnnotation: text}}}
+			if _, err := s.kube.CoordinationV1().Leases("kamino-system").Create(t.Context(), lease, metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			for range 5 {
+				_, err := Warmer{Cloud: s.provider, Kube: s.kube, Namespace: "kamino-system"}.Pass(t.Context(), s.look(), true)
+				if err == nil || !strings.Contains(err.Error(), "delete the Lease") {
+					t.Errorf("%v", err)
+				}
+				s.clock.Advance(time.Minute)
+			}
+			if w := s.look().Warm; w.Limits != s.owner {
+				t.Errorf("the limits are %+v", w.Limits)
+			}
+		})
 	}
 }

@@ -90,7 +90,8 @@ type Rule struct {
 	Only string `json:"only,omitempty"`
 	// Unless is the condition under which Delete does nothing.
 	Unless *Condition `json:"unless,omitempty"`
-	// Editor and Pattern define the change of Edit. A pattern limits Refuse to files with a matching content.
+	// Editor and Pattern define the change of Edit. A pattern limits Refuse and Regenerate to files with a matching
+	// content.
 	Editor  string `json:"editor,omitempty"`
 	Pattern string `json:"pattern,omitempty"`
 	// Check limits Refuse to files that fail a check. "disks" is for a boot parameter that names a disk which a clone may lack,
@@ -242,7 +243,7 @@ func (r *Rule) checkFields() error {
 		{(r.Editor != "") == r.Action.Is(Edit), "editor is for edit, and needed there"},
 		{(r.Store != "") == r.Action.Is(Forget), "store is for forget, and needed there"},
 		{len(r.Handlers) == 0 || removes, "handlers is for delete and regenerate"},
-		{r.Pattern == "" || r.Action.Is(Edit, Refuse), "pattern is for edit and refuse"},
+		{r.Pattern == "" || r.Action.Is(Edit, Refuse, Regenerate), "pattern is for edit, refuse and regenerate"},
 		{r.isCheckKnown(), fmt.Sprintf("check is for refuse, and may be one of %q", checks)},
 		{r.Names == "" || r.Names == "swap" && r.Action.Is(Delete), "names is for delete, and may be \"swap\""},
 		{(len(r.By) > 0) == r.Action.Is(Regenerate), "by is for regenerate, and needed there"},

@@ -109,7 +109,7 @@ func changeable(s Candidate) *cloud.Refusal {
 }
 
 func worker(s Candidate) *cloud.Refusal {
-	for _, label := range []string{"node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"} {
+	for _, label := range []string{"node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master", "node-role.kubernetes.io/etcd"} {
 		if _, found := s.Node.Labels[label]; found {
 			return refuse(ControlPlane, "choose a worker node",
 				"node %s is a control plane node (label %s), and control plane keys must never be in an image", s.Node.Name, label)

@@ -44,6 +44,7 @@ func TestRefusals(t *testing.T) {
 		}, []string{cloud.SystemUnsupported}},
 		{"Bottlerocket", func(s *Candidate) { s.Node.Status.NodeInfo.OSImage = "Bottlerocket OS 1.49.0 (aws-k8s-1.34)" }, []string{cloud.SystemUnsupported}},
 		{"control plane", func(s *Candidate) { s.Node.Labels["node-role.kubernetes.io/control-plane"] = "" }, []string{ControlPlane}},
+		{"etcd of RKE2", func(s *Candidate) { s.Node.Labels["node-role.kubernetes.io/etcd"] = "true" }, []string{ControlPlane}},
 		{"control plane of old", func(s *Candidate) { s.Node.Labels["node-role.kubernetes.io/master"] = "" }, []string{ControlPlane}},
 		{"being deleted", func(s *Candidate) { s.Node.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }, []string{BeingDeleted}},
 		{"the cluster autoscaler removes it", func(s *Candidate) {

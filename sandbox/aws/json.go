@@ -1,6 +1,7 @@
 package aws
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -100,19 +101,49 @@ func jsonOf(e query.Element) any {
 // parameters are the parameters of Systems Manager, such as the image of an operating system.
 type parameters struct{ *backend }
 
-func (s parameters) actions() []*action {
-	return []*action{{name: "GetParameter", noun: "parameter", reads: true, handle: s.get}}
+// parameter is a parameter that a client made.
+type parameter struct {
+	Value   string `json:"value"`
+	Type    string `json:"type"`
+	Version int    `json:"version"`
 }
 
-func (s parameters) get(c *call, _ *state) (query.Element, error) {
+func (s parameters) actions() []*action {
+	return []*action{
+		{name: "GetParameter", noun: "parameter", reads: true, handle: s.get},
+		{name: "PutParameter", noun: "parameter", handle: s.put},
+	}
+}
+
+func (s parameters) get(c *call, st *state) (query.Element, error) {
 	name := c.in.Get("Name")
-	value, found := s.config.Parameters[name]
-	if !found {
+	p := st.Parameters[name]
+	if value, found := s.config.Parameters[name]; p == nil && found {
+		p = &parameter{Value: value, Type: "String", Version: 1}
+	}
+	if p == nil {
 		return query.Element{}, bad("ParameterNotFound", "Parameter %s not found.", name)
 	}
-	return query.Of("", query.Of("Parameter", query.Text("Name", name), query.Text("Type", "String"), query.Text("Value", value),
+	return query.Of("", query.Of("Parameter", query.Text("Name", name), query.Text("Type", p.Type), query.Text("Value", p.Value),
 		query.Text("DataType", "text"),
 		query.Text("ARN", s.arn("ssm", "parameter"+name)))), nil
+}
+
+// put makes a parameter, or changes the value of one. Source: AWS Systems Manager API Reference, PutParameter.
+func (s parameters) put(c *call, st *state) (query.Element, error) {
+	name, kind := c.in.Get("Name"), c.in.Get("Type")
+	overwrites := c.in.Get("Overwrite") == "true"
+	was := st.Parameters[name]
+	switch {
+	case was == nil && kind == "":
+		return query.Element{}, bad("ValidationException", "A parameter type is required when you create a parameter.")
+	case was != nil && !overwrites:
+		return query.Element{}, bad("ParameterAlreadyExists", "The parameter already exists. To overwrite this value, set the overwrite option in the request to true.")
+	case was == nil:
+		was = &parameter{Type: kind}
+	}
+	st.Parameters[name] = &parameter{Value: c.in.Get("Value"), Type: cmp.Or(kind, was.Type), Version: was.Version + 1}
+	return query.Of("", query.Text("Tier", "Standard")), nil
 }
 
 // resolved is the image of launch data. A template may name a parameter that has the image.

@@ -205,6 +205,8 @@ func (s permissions) targets(c *call, st *state) []target {
 		out = append(out, fresh(kind))
 	}
 	switch c.action.name {
+	case "GetParameter", "PutParameter":
+		out = append(out, of(s.arn("ssm", "parameter"+c.in.Get("Name")), nil))
 	case "SimulatePrincipalPolicy":
 		out = append(out, of(c.in.Get("PolicySourceArn"), nil))
 	case "CreateSnapshot", "RunInstances":

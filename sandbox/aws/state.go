@@ -24,6 +24,8 @@ type state struct {
 	Groups         map[string]*group         `json:"groups"`
 	Configurations map[string]*configuration `json:"configurations"`
 	Profiles       map[string]*profile       `json:"profiles,omitempty"`
+	// Parameters are the parameters of Systems Manager that clients made.
+	Parameters map[string]*parameter `json:"parameters,omitempty"`
 	// Networks and Subnets are those that clients made.
 	Networks map[string]*network `json:"networks"`
 	Subnets  map[string]*subnet  `json:"subnets"`
@@ -44,7 +46,7 @@ func newState() *state {
 	return &state{
 		Templates: map[string]*template{}, Instances: map[string]*instance{}, Volumes: map[string]*volume{}, Snapshots: map[string]*snapshot{},
 		Images: map[string]*image{}, Roots: map[string]*rootTask{}, Groups: map[string]*group{}, Configurations: map[string]*configuration{},
-		Profiles: map[string]*profile{}, Networks: map[string]*network{}, Subnets: map[string]*subnet{},
+		Profiles: map[string]*profile{}, Parameters: map[string]*parameter{}, Networks: map[string]*network{}, Subnets: map[string]*subnet{},
 		Once: map[string]*tokenResult{}, Sessions: map[string]*session{},
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"github.com/aws/aws-sdk-go-v2/service/ssm"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
 	provider "github.com/kamino-dev/kamino/internal/cloud/aws"
@@ -43,9 +44,11 @@ type amazon struct {
 	recipes  *provider.PoolProvider
 	raw      *ec2.Client
 	scaling  *autoscaling.Client
-	ids      []cloud.InstanceID
-	fleet    *fleet.Memory
-	config   provider.Config
+	// parameters are those of Systems Manager.
+	parameters *ssm.Client
+	ids        []cloud.InstanceID
+	fleet      *fleet.Memory
+	config     provider.Config
 }
 
 // newAmazon starts a cloud with two instances outside groups, built from an image.
@@ -124,7 +127,7 @@ func startAmazonOn(t *testing.T, on *wire, standby time.Duration, change ...func
 	if on != nil {
 		config.AWS.HTTPClient = provider.WithPlainBodies(&http.Client{Transport: on.transport(web.Certificate())})
 	}
-	w.server, w.raw, w.scaling = server, ec2.NewFromConfig(config.AWS), autoscaling.NewFromConfig(config.AWS)
+	w.server, w.raw, w.scaling, w.parameters = server, ec2.NewFromConfig(config.AWS), autoscaling.NewFromConfig(config.AWS), ssm.NewFromConfig(config.AWS)
 	w.disks, w.recipes = provider.New(config)
 	w.config = config
 	return w

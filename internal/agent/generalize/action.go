@@ -70,7 +70,7 @@ type applied struct {
 
 // concerns reports whether the rule applies to a match.
 func (a *applied) concerns(m tree.Match) bool {
-	if a.rule.Only == "files" && m.Info.IsDir() || a.rule.Excepts(m.Name) {
+	if a.rule.Only == "files" && m.Info.IsDir() || a.rule.Excepts(m.Name) || a.rule.Action == rules.Regenerate && !contains(a.rule, a.tree, m.Path) {
 		return false
 	}
 	// Stores have records of containers among the images that stay.

@@ -12,7 +12,7 @@ func contains(r *rules.Rule, t *tree.Tree, p string) bool { return whyContained(
 // whyContained returns what a rule finds in the content of a path; empty if nothing.
 func whyContained(r *rules.Rule, t *tree.Tree, p string) string {
 	const is = "is there"
-	if r.Action != rules.Refuse || r.Matcher == nil && r.Check == "" {
+	if !r.Action.Is(rules.Refuse, rules.Regenerate) || r.Matcher == nil && r.Check == "" {
 		return is
 	}
 	switch r.Check {

@@ -99,7 +99,7 @@ func elsewhere(t *tree.Tree, p *rules.Profile) (whys []string, _ error) {
 		remedy := "add a rule with the action forget and the store " + string(place.Kind)
 		covered := place.Kind != "" && forgets(t, p, place)
 		if place.Kind == "" {
-			covered = removes(p, place.Index)
+			covered = removes(p, t, place.Index)
 			remedy = "use the default directory, or add a rule that deletes " + path.Dir("/"+place.Index) + "/*"
 		}
 		if !covered {

@@ -44,7 +44,7 @@ func needs(p *rules.Profile, t *tree.Tree, need *rules.Need, found []tree.Match)
 		if err != nil {
 			return "", "", err
 		}
-		if !is || removes(p, file.Path) {
+		if !is || removes(p, t, file.Path) {
 			continue
 		}
 		for _, m := range found {

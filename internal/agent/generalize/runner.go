@@ -173,7 +173,7 @@ func (r *Runner) protected(t *tree.Tree, rule *rules.Rule, before *DonorValues, 
 func (r *Runner) refused(t *tree.Tree, rule *rules.Rule, found []tree.Match) ([]string, error) {
 	found = without(found, func(m tree.Match) bool {
 		return rule.Excepts(m.Name) || rule.Only == "files" && m.Info.IsDir() || !contains(rule, t, m.Path) || rule.Pattern != "" &&
-			rule.Agent == "" && removes(r.Profile, m.Path)
+			rule.Agent == "" && removes(r.Profile, t, m.Path)
 	})
 	if len(found) == 0 {
 		return nil, nil
@@ -187,7 +187,9 @@ func (r *Runner) unmade(t *tree.Tree, rule *rules.Rule, before *DonorValues, fou
 	if r.allowed(rule) {
 		return nil, nil
 	}
-	found = without(found, func(m tree.Match) bool { return rule.Excepts(m.Name) || before.protects(m.Path) })
+	found = without(found, func(m tree.Match) bool {
+		return rule.Excepts(m.Name) || before.protects(m.Path) || !contains(rule, t, m.Path)
+	})
 	if len(found) == 0 {
 		return nil, nil
 	}
@@ -208,7 +210,7 @@ func (r *Runner) uneditable(t *tree.Tree, rule *rules.Rule, before *DonorValues,
 		refuse = nil
 	}
 	found = without(found, func(m tree.Match) bool {
-		return removes(r.Profile, m.Path) || slices.Contains(before.allNamed(), m.Path) || isNoText(t, rule, m)
+		return removes(r.Profile, t, m.Path) || slices.Contains(before.allNamed(), m.Path) || isNoText(t, rule, m)
 	})
 	for _, m := range found {
 		if !m.Info.Mode().IsRegular() {

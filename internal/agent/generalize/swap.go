@@ -120,8 +120,10 @@ func deletes(p *rules.Profile, at string) bool {
 }
 
 // removes reports whether a rule removes a path, also for a maker to create it again.
-func removes(p *rules.Profile, at string) bool {
-	return deletes(p, at) || slices.ContainsFunc(p.Rules, func(r rules.Rule) bool { return r.Action == rules.Regenerate && r.Matches(at) })
+func removes(p *rules.Profile, t *tree.Tree, at string) bool {
+	return deletes(p, at) || slices.ContainsFunc(p.Rules, func(r rules.Rule) bool {
+		return r.Action == rules.Regenerate && r.Matches(at) && contains(&r, t, at) && p.Exempted(r.ID) == ""
+	})
 }
 
 // isSwap checks for the signature at the end of the first page, for every page size of Linux.

@@ -85,6 +85,9 @@ func planLines(plan Plan) []string {
 	if len(plan.Retires) > 0 {
 		add("retire %s", strings.Join(plan.Retires, ", "))
 	}
+	if plan.Joins.Caution != "" {
+		lines = append(lines, "New nodes may not join. "+plan.Joins.Caution+". To prevent it, "+bootstrapkind.NameReusedRemedy)
+	}
 	if plan.ImageLimitWarning != "" {
 		lines = append(lines, "Captures will soon be refused: "+plan.ImageLimitWarning)
 	}
@@ -158,7 +161,7 @@ func changing(plan Plan) (lines []string) {
 	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	if c.HandOver != "" {
 		add("hand the version over: %s; the capture then succeeds", c.HandOver)
-		return lines
+		return append(lines, later(c)...)
 	}
 	add("point the recipe of pool %s from %s to %s", plan.Prototype.Spec.Pool, orNone(c.From), orNone(c.To))
 	if len(c.Removes) > 0 {
@@ -177,7 +180,15 @@ func changing(plan Plan) (lines []string) {
 	if plan.Irreversible {
 		add("%s", irreversibleParts(c, copied != ""))
 	}
-	return lines
+	return append(lines, later(c)...)
+}
+
+// later says what another tool does after the change; empty if no tool does anything.
+func later(c *cloud.RecipeChange) []string {
+	if c.Later == "" {
+		return nil
+	}
+	return []string{"touch no running node: " + c.Later}
 }
 
 // because is the evidence for the way in which nodes join, in brackets; empty without a detection.

@@ -298,6 +298,9 @@ func captureLines(p PoolPlan) []string {
 	}
 	if p.Joins.Profile != "" && p.Joins.Why != "" {
 		add("generalize the disk with profile %s%s", p.Joins.Profile, because(p.Joins))
+		if p.Joins.Caution != "" {
+			add("%s. To prevent it, %s", p.Joins.Caution, bootstrapkind.NameReusedRemedy)
+		}
 	}
 	if c := p.Change; c != nil {
 		add("change the recipe of pool %s:", p.Pool)

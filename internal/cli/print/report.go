@@ -336,6 +336,9 @@ func notes(w io.Writer, report Report, healthy int, now time.Time) error {
 		lines = append(lines, fmt.Sprintf("%s folded: for versions, run `kamino status POOL`, or add -o wide.", wording.Are(healthy, "healthy pool")))
 	}
 	for _, p := range report.Pools {
+		if p.Warm != nil {
+			lines = append(lines, fmt.Sprintf("Pool %s, %s.", p.Name, p.Warm.Line(p.Recipe)))
+		}
 		lines = append(lines, patchLines(p.Patches, now)...)
 		for _, r := range p.Refusals {
 			lines = append(lines, fmt.Sprintf("Pool %s cannot be captured: %s", p.Name, r.Message))

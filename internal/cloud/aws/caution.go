@@ -21,6 +21,8 @@ const (
 	cautionZones    = "ZonesMayBeRebalanced"
 	cautionFull     = "GroupAtMaximum"
 	cautionWarm     = "WarmPool"
+	cautionRolling  = "KopsRollsNodes"
+	cautionUpdate   = "KopsUpdatePending"
 )
 
 // rebalanceProcess is the process that balances the zones of a group. Source: "Suspend and resume Amazon EC2 Auto Scaling
@@ -92,6 +94,7 @@ func (r recipe) cautions(ref group, own bool) []cloud.Refusal {
 			strings.TrimSpace(sdk.ToString(r.group.Tags[at].Value))),
 			"remove the launch template version from the stack, or keep the current version in the stack")
 	}
+	found = append(found, r.kopsCautions(ref)...)
 	if sign := r.terraformSign(); sign != "" {
 		add(cloud.TerraformManaged, sign+"; the next apply can name the group's old template version again, and replace all nodes",
 			"in Terraform, ignore changes of image_id in the launch template, and name the template's latest_version in the group: see "+docs+"#terraform")

@@ -1,7 +1,6 @@
 package aws
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -131,46 +130,6 @@ var owners = []owner{
 
 // capaKey begins the tag of a group of Cluster API's provider for AWS.
 const capaKey = "sigs.k8s.io/cluster-api-provider-aws/cluster/"
-
-// kopsKey is the tag with the name of kOps' instance group. Source: kOps, upup/pkg/fi/cloudup
-// (CloudTagInstanceGroupName).
-const kopsKey = "kops.k8s.io/instancegroup"
-
-// instanceGroup returns kOps' name of the group; empty for a group without kOps.
-func (r recipe) instanceGroup() string {
-	for _, t := range r.group.Tags {
-		if sdk.ToString(t.Key) == kopsKey {
-			return cmp.Or(sdk.ToString(t.Value), sdk.ToString(r.group.AutoScalingGroupName))
-		}
-	}
-	return ""
-}
-
-// templateOwner returns the tool that writes the group's launch template; empty if Kamino writes the template.
-func (r recipe) templateOwner() string {
-	if r.instanceGroup() == "" {
-		return ""
-	}
-	return "kOps"
-}
-
-// buildsFrom reports whether the next instances have the image permanently. The group must pin the version, or kOps must own
-// the group.
-func (r recipe) buildsFrom(image string) bool {
-	return r.image == image && (r.pinned() || r.templateOwner() != "")
-}
-
-// handOver returns the refusal to change a group of kOps, with instructions; nil for another group. kOps uses the newest
-// template version, and running instances stay until a rolling update.
-func (r recipe) handOver(ref group, ami string) *cloud.Refusal {
-	ig := r.instanceGroup()
-	if ig == "" {
-		return nil
-	}
-	refusal := cloud.Refuse(reasonKops, fmt.Sprintf("%s: kOps writes the launch template", ref),
-		fmt.Sprintf("set spec.image of instance group %s to %s with `kops edit instancegroup %s`, then run `kops update cluster --yes`", ig, ami, ig))
-	return &refusal
-}
 
 // refusalsOfGroup returns the reasons against any capture in the group, as visible in group and launch template.
 func refusalsOfGroup(ref group, r recipe) []cloud.Refusal {

@@ -30,8 +30,19 @@ func (p *PoolProvider) Permissions(ctx context.Context, pool cloud.PoolID) ([]cl
 	}
 	beside := needsWhere(func(n need) bool { return n.IsOf("pool") && (!p.capa || n.Statement == look && n.Feature == "") })
 	more, err := reader.check(ctx, ref.region, anyResource, nil, beside)
-	return append(all, more...), err
+	if err != nil || tags[kopsKey] == "" {
+		return append(all, more...), err
+	}
+	r, err := p.recipe(ctx, ref)
+	if err != nil || !r.byParameter() {
+		return append(all, more...), err
+	}
+	ofParameter, err := reader.check(ctx, ref.region, r.parameterARN(ref), nil, parameterNeeds)
+	return append(append(all, more...), ofParameter...), err
 }
+
+// parameterNeeds are the needs on the parameter of a group of kOps.
+var parameterNeeds = needsWhere(func(n need) bool { return n.IsOf("parameter") })
 
 // onGroup returns the needs on a group. Where Cluster API sets the image, updateAction is not needed.
 func onGroup(capa bool) []need {

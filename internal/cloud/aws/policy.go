@@ -40,6 +40,7 @@ func narrow() []statement {
 		{Sid: "OwnTrials", Resource: ofEC2("instance"), Condition: is("Null", ofResource+tagTrial, "false")},
 		{Sid: "OwnWorkshops", Resource: ofEC2("instance"), Condition: is("Null", ofResource+cloud.TagWorkshop, "false")},
 		{Sid: "NewCopies", Resource: ofEC2("volume"), Condition: is("Null", ofRequest+tagCopy, "false")},
+		{Sid: "Parameter", Resource: []string{"arn:aws:ssm:*:*:parameter" + parameterPrefix + "*"}},
 		{Sid: "OwnCopies", Resource: ofEC2("volume"), Condition: is("Null", ofResource+tagCopy, "false")},
 	}
 }

@@ -57,7 +57,7 @@ func (p *PoolProvider) RecipeChange(ctx context.Context, to cloud.Target, _ bool
 
 // changeTo returns the change of the group to an image.
 func (p *PoolProvider) changeTo(ctx context.Context, ref group, r recipe, image string) (cloud.RecipeChange, error) {
-	change := cloud.RecipeChange{Pool: ref.pool(), From: r.image, To: image, Keeps: r.parts(), Refusals: refusalsOfGroup(ref, r), Done: r.buildsFrom(image)}
+	change := cloud.RecipeChange{Pool: ref.pool(), From: r.image, To: image, Keeps: r.parts(), Refusals: refusalsOfGroup(ref, r), Done: r.buildsFrom(image), Later: r.rolling()}
 	if r.templateOwner() != "" {
 		ami, err := p.ami(ctx, opRecipe, ref, ref.region, image)
 		if err != nil && !cloud.Is(err, cloud.NotFound) {
@@ -129,6 +129,12 @@ func (p *PoolProvider) SetRecipe(ctx context.Context, change cloud.RecipeChange)
 		look = ctx // read without the cache after a write
 		if err := changedSince(op, ref, r, change, try); err != nil {
 			return err
+		}
+		if r.byParameter() {
+			if is, err := p.setByParameter(ctx, op, ref, r, change.To); err != nil || is {
+				return err
+			}
+			continue
 		}
 		number, err := p.set(ctx, op, ref, r, change.To)
 		if err != nil {

@@ -32,6 +32,8 @@ type recipe struct {
 	operator string
 	// capa is as in PoolProvider.
 	capa bool
+	// parameter has the image of a group of kOps.
+	parameter imageParameter
 }
 
 // pinned reports whether the group names the version by number.
@@ -94,6 +96,9 @@ func (a *account) recipe(ctx context.Context, ref group) (recipe, error) {
 	}
 	if r.data != nil {
 		r.image, err = a.imageTextOf(ctx, ref.region, sdk.ToString(r.data.ImageId))
+	}
+	if name := r.parameterName(); name != "" && err == nil {
+		r.parameter, err = a.parameter(ctx, ref.region, name)
 	}
 	return r, err
 }

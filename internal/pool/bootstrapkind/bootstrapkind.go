@@ -38,6 +38,12 @@ const (
 	// boot. Other EKS images are configured once. Source: awslabs/amazon-eks-ami.
 	eksKubelet = "-eks-"
 	nodeadmOS  = "Amazon Linux 2023"
+	// rke2Kubelet and k3sKubelet are in the version of the kubelets that RKE2 and k3s contain. Their agents write an annotation with the host
+	// name. Source: rancher/rke2, scripts/version.sh; k3s-io/k3s, pkg/version and pkg/nodeconfig.
+	rke2Kubelet    = "+rke2r"
+	k3sKubelet     = "+k3s"
+	rke2Annotation = "rke2.io/hostname"
+	k3sAnnotation  = "k3s.io/hostname"
 	// roleLabel and poolLabel are on nodes of AKS Engine and AKS, oldRoleLabel is from AKS Engine before 0.39, and modeLabel is
 	// on AKS nodes only. Kubelets of AKS Engine share a client certificate. Source: AKS Engine, GetKubernetesLabels and
 	// label-nodes.sh; AKS, reserved labels.
@@ -67,6 +73,8 @@ type Answer struct {
 	Profile v1alpha1.Profile `json:"profile,omitempty"`
 	// Why is a sentence with the evidence, or with the reason for an unknown profile.
 	Why string `json:"message"`
+	// Caution is a sentence about new nodes that may not join; empty without a doubt.
+	Caution string `json:"caution,omitempty"`
 	// Node is the node's name.
 	Node string `json:"-"`
 }
@@ -85,6 +93,7 @@ func evidenceOf(n *corev1.Node) (found []evidence) {
 	_, kops := n.Labels[kopsLabel]
 	_, nodegroup := n.Labels[nodegroupLabel]
 	_, eksctl := n.Labels[eksctlLabel]
+	rancher := rancherOf(n)
 	nodeadm := strings.Contains(n.Status.NodeInfo.KubeletVersion, eksKubelet) && strings.HasPrefix(n.Status.NodeInfo.OSImage, nodeadmOS)
 	for _, known := range []struct {
 		there bool
@@ -93,6 +102,7 @@ func evidenceOf(n *corev1.Node) (found []evidence) {
 		{machine, evidence{v1alpha1.ProfileBootstrap, "Cluster API", "annotation " + machineAnnotation}},
 		{socket, evidence{v1alpha1.ProfileBootstrap, "kubeadm", "annotation " + criSocketAnnotation}},
 		{kops, evidence{v1alpha1.ProfileBootstrap, "kOps", "label " + kopsLabel}},
+		{rancher.by != "", rancher},
 		{nodeadm, evidence{v1alpha1.ProfileEKS, "nodeadm", fmt.Sprintf("kubelet %s on %s", n.Status.NodeInfo.KubeletVersion, n.Status.NodeInfo.OSImage)}},
 		{nodegroup && !nodeadm, evidence{v1alpha1.ProfileBootstrap, "EKS", "label " + nodegroupLabel}},
 		{eksctl && !nodeadm, evidence{v1alpha1.ProfileBootstrap, "EKS", "label " + eksctlLabel}},
@@ -106,6 +116,39 @@ func evidenceOf(n *corev1.Node) (found []evidence) {
 	}
 	return found
 }
+
+// rancherOf returns the evidence of an agent of RKE2 or k3s; the zero evidence without one.
+func rancherOf(n *corev1.Node) evidence {
+	version := n.Status.NodeInfo.KubeletVersion
+	for _, of := range []struct{ by, kubelet, annotation string }{{"RKE2", rke2Kubelet, rke2Annotation}, {"k3s", k3sKubelet, k3sAnnotation}} {
+		if strings.Contains(version, of.kubelet) {
+			return evidence{v1alpha1.ProfileBootstrap, of.by, "kubelet " + version}
+		}
+		if _, found := n.Annotations[of.annotation]; found {
+			return evidence{v1alpha1.ProfileBootstrap, of.by, "annotation " + of.annotation}
+		}
+	}
+	return evidence{}
+}
+
+// minPasswordsGo is the minor version of Kubernetes from which servers of RKE2 and k3s reliably delete the password of a node that is gone.
+// Source: rancher/rke2 9165, k3s-io/k3s 13072.
+const minPasswordsGo = 34
+
+// NameReused warns about a node of RKE2 or k3s whose name may have been the name of an earlier node: the server refuses a node with a name
+// that it knows and another password. Empty for other nodes, and where servers forget the password with the Node.
+func NameReused(n *corev1.Node) string {
+	by, version := rancherOf(n).by, n.Status.NodeInfo.KubeletVersion
+	var minor int
+	if _, err := fmt.Sscanf(version, "v1.%d.", &minor); by == "" || err == nil && minor >= minPasswordsGo {
+		return ""
+	}
+	return fmt.Sprintf("%s %s: if an earlier node had the name of a new one, the server can refuse the new node (\"Node password rejected\"): "+
+		"its Secret kube-system/NAME.node-password.%s may be left", by, version, strings.ToLower(by))
+}
+
+// NameReusedRemedy is the advice for NameReused.
+const NameReusedRemedy = "update the servers to 1.34 or later, set with-node-id: true in the agents' configuration, or delete the Secrets of nodes that are gone"
 
 // aksEngine returns the role label of an AKS Engine node; empty for any other node.
 func aksEngine(n *corev1.Node) string {
@@ -128,7 +171,7 @@ func (f Facts) IsKnown() bool { return f.Proof != "" || len(evidenceOf(f.Node)) 
 // Of decides how the nodes of the pool join. The proof of a version has precedence, because its nodes run; then the
 // evidence on the Node; last the cluster, because the ConfigMap says nothing about a single node.
 func Of(f Facts) Answer {
-	a := Answer{Node: f.Node.Name}
+	a := Answer{Node: f.Node.Name, Caution: NameReused(f.Node)}
 	found := evidenceOf(f.Node)
 	switch {
 	case f.Proof != "":
@@ -151,7 +194,7 @@ func Of(f Facts) Answer {
 		a.Profile, a.Why = v1alpha1.ProfileBootstrap,
 			fmt.Sprintf("node %s joined with kubeadm: the cluster has ConfigMap kube-system/kubeadm-config", f.Node.Name)
 	default:
-		a.Why = fmt.Sprintf("the bootstrap method of node %s is unknown: the node has no mark of kubeadm, Cluster API, EKS, kOps or AKS Engine", f.Node.Name)
+		a.Why = fmt.Sprintf("the bootstrap method of node %s is unknown: the node has no mark of kubeadm, Cluster API, EKS, kOps, RKE2, k3s or AKS Engine", f.Node.Name)
 		if f.Unread != "" {
 			a.Why += "; ConfigMap kube-system/kubeadm-config cannot be read: " + f.Unread
 		}
@@ -166,7 +209,7 @@ func known(p v1alpha1.Profile) bool {
 
 // Choice is the advice on the choice of a profile.
 const Choice = "static: all nodes share a kubelet credential (AKS Engine); eks: nodeadm joins the node at every boot (EKS with Amazon Linux 2023); " +
-	"bootstrap: each node has its own credential (kubeadm, Cluster API, kOps)"
+	"bootstrap: each node has its own credential (kubeadm, Cluster API, kOps, RKE2, k3s)"
 
 // Refusals returns the refusal of a capture with an unknown profile; none with a profile.
 func (a Answer) Refusals() []cloud.Refusal {

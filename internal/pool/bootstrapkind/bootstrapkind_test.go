@@ -65,9 +65,14 @@ func TestOf(t *testing.T) {
 		"kubeadm until 1.36": {Facts{Node: carrying(byKubeadm...)}, bootstrap, "node n joined with kubeadm: annotation kubeadm.alpha.kubernetes.io/cri-socket"},
 		"kubeadm from 1.37 on": {Facts{Node: carrying(), KubeadmConfig: true}, bootstrap,
 			"node n joined with kubeadm: the cluster has ConfigMap kube-system/kubeadm-config"},
-		"kOps":   {Facts{Node: carrying(byKOps...)}, bootstrap, "node n joined with kOps: label kops.k8s.io/instancegroup"},
-		"EKS":    {Facts{Node: carrying(byEKS...)}, bootstrap, "node n joined with EKS: label eks.amazonaws.com/nodegroup"},
-		"eksctl": {Facts{Node: carrying(byEksctl...)}, bootstrap, "node n joined with EKS: label alpha.eksctl.io/nodegroup-name"},
+		"kOps":                               {Facts{Node: carrying(byKOps...)}, bootstrap, "node n joined with kOps: label kops.k8s.io/instancegroup"},
+		"RKE2":                               {Facts{Node: running("v1.33.5+rke2r1", "Rocky Linux 9.4")}, bootstrap, "node n joined with RKE2: kubelet v1.33.5+rke2r1"},
+		"k3s":                                {Facts{Node: running("v1.34.1+k3s1", "Ubuntu 24.04")}, bootstrap, "node n joined with k3s: kubelet v1.34.1+k3s1"},
+		"RKE2 by Cluster API":                {Facts{Node: running("v1.33.5+rke2r1", "Ubuntu 24.04", byClusterAPI...)}, bootstrap, "joined with Cluster API"},
+		"an agent with a kubelet of its own": {Facts{Node: carrying("@k3s.io/hostname=n")}, bootstrap, "annotation k3s.io/hostname"},
+		"RKE2 with the labels of AKS Engine": {Facts{Node: running("v1.33.5+rke2r1", "Ubuntu 22.04", byAKSEngine...)}, unknown, "contradict each other"},
+		"EKS":                                {Facts{Node: carrying(byEKS...)}, bootstrap, "node n joined with EKS: label eks.amazonaws.com/nodegroup"},
+		"eksctl":                             {Facts{Node: carrying(byEksctl...)}, bootstrap, "node n joined with EKS: label alpha.eksctl.io/nodegroup-name"},
 		"nodeadm": {Facts{Node: running("v1.33.5-eks-113cf36", "Amazon Linux 2023.9.20251117")}, eks,
 			"node n joined with nodeadm: kubelet v1.33.5-eks-113cf36 on Amazon Linux 2023.9.20251117"},
 		"nodeadm in a group of eksctl's": {Facts{Node: running("v1.33.5-eks-113cf36", "Amazon Linux 2023.9.20251117", byEksctl...)}, eks, "nodeadm"},
@@ -88,7 +93,7 @@ func TestOf(t *testing.T) {
 		"a master of AKS Engine": {Facts{Node: carrying("agentpool=pool1", "kubernetes.azure.com/role=master")}, unknown, "is unknown"},
 		"a pool's label alone":   {Facts{Node: carrying("agentpool=pool1")}, unknown, "is unknown"},
 		"a role alone":           {Facts{Node: carrying("kubernetes.azure.com/role=agent")}, unknown, "is unknown"},
-		"nothing":                {Facts{Node: carrying()}, unknown, "the node has no mark of kubeadm, Cluster API, EKS, kOps or AKS Engine"},
+		"nothing":                {Facts{Node: carrying()}, unknown, "the node has no mark of kubeadm, Cluster API, EKS, kOps, RKE2, k3s or AKS Engine"},
 		"no right to look": {Facts{Node: carrying(), Unread: "configmaps is forbidden"}, unknown,
 			"ConfigMap kube-system/kubeadm-config cannot be read: configmaps is forbidden"},
 		"two that agree": {Facts{Node: carrying(append(byKubeadm, byClusterAPI...)...)}, bootstrap, "joined with Cluster API"},
@@ -113,8 +118,8 @@ func TestOf(t *testing.T) {
 
 // TestAllCombinationsOfFacts tests all combinations of facts against a second definition, independent of Of.
 func TestAllCombinationsOfFacts(t *testing.T) {
-	kinds := [][]string{byClusterAPI, byKubeadm, byKOps, byEKS, byEksctl, byAKSEngine, byOldEngine, {modeLabel + "=system"}}
-	speaks := []v1alpha1.Profile{bootstrap, bootstrap, bootstrap, bootstrap, bootstrap, static, static, unknown}
+	kinds := [][]string{byClusterAPI, byKubeadm, byKOps, byEKS, byEksctl, byAKSEngine, byOldEngine, {modeLabel + "=system"}, {"@rke2.io/hostname=n"}}
+	speaks := []v1alpha1.Profile{bootstrap, bootstrap, bootstrap, bootstrap, bootstrap, static, static, unknown, bootstrap}
 	worlds := 0
 	for set := range 1 << len(kinds) {
 		var texts []string
@@ -165,7 +170,7 @@ func TestAllCombinationsOfFacts(t *testing.T) {
 			}
 		}
 	}
-	if worlds != 1<<8*8 {
+	if worlds != 1<<9*8 {
 		t.Errorf("%d worlds", worlds)
 	}
 }
@@ -230,5 +235,24 @@ func TestTheNodeIsLeftAlone(t *testing.T) {
 	evidenceOf(n)
 	if !equality.Semantic.DeepEqual(before, n) {
 		t.Errorf("it was changed: %+v", n)
+	}
+}
+
+// TestNameReused: the caution is for agents of servers that may keep the password of a node that is gone.
+func TestNameReused(t *testing.T) {
+	for _, test := range []struct {
+		node *corev1.Node
+		want string
+	}{
+		{running("v1.33.5+rke2r1", "Rocky Linux 9.4"), "node-password.rke2"},
+		{running("v1.32.9+k3s1", "Ubuntu 24.04"), "node-password.k3s"},
+		{running("v1.34.1+k3s1", "Ubuntu 24.04"), ""},
+		{running("v1.33.5", "Ubuntu 24.04"), ""},
+		{carrying("@rke2.io/hostname=n"), "node-password.rke2"},
+	} {
+		version := test.node.Status.NodeInfo.KubeletVersion
+		if got := NameReused(test.node); (got == "") != (test.want == "") || !strings.Contains(got, test.want) || Of(Facts{Node: test.node}).Caution != got {
+			t.Errorf("kubelet %s: %q, want %q", version, got, test.want)
+		}
 	}
 }

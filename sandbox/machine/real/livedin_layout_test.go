@@ -22,7 +22,7 @@ var rpmLayouts = map[string]rpmLayout{
 		profile: "bootstrap", release: "NAME=\"Red Hat Enterprise Linux\"\nID=\"rhel\"\nID_LIKE=\"fedora\"\nVERSION_ID=\"9.4\"\n",
 		// The host's kernel may have no modules, and dracut then leaves out what --hostonly adds.
 		initramfs: "--hostonly --install '/etc/machine-id /etc/hostname'",
-		refused:   []string{"dhcp-identity", "foreign-disks", "insights", "kubelet-of-donor", "subscriptions"},
+		refused:   []string{"dhcp-identity", "foreign-disks", "insights", "rancher-token", "subscriptions"},
 		found:     []string{"/etc/rancher/rke2/config.yaml", "/etc/rancher/rke2/registries.yaml", "/boot/initramfs-@VERSION@.img", "the donor's host name", "dracut --force --no-hostonly"},
 		// As the refusals say.
 		remedy: `sed -i "/ \/data /s/defaults/defaults,nofail/" /etc/fstab
@@ -33,6 +33,8 @@ printf '[Service]\nExecStart=/usr/sbin/subscription-manager register --org site\
 		rebuild: "TMPDIR=/tmp dracut --quiet --force --no-hostonly /boot/initramfs-$version.img $version\n",
 		rules: `version: "1"
 exempt:
+  - rule: rancher-token
+    reason: This pool's user data has no token.
   - paths: [/etc/rancher/rke2/config.yaml, /etc/rancher/rke2/registries.yaml]
     reason: The token of the cluster, and the login of its registry, are those of all nodes.
 `,
