@@ -456,7 +456,7 @@ func TestFurtherMachineTypes(t *testing.T) {
 			if c.reason == "TrialFailed" && !v.tagged(cloud.TagQuarantined, "trial: "+c.says) {
 				t.Errorf("the tag is not %q", c.says)
 			}
-			if c.reason == "TrialInconclusive" && (v.tagged(cloud.TagQuarantined, "") || !strings.Contains(p.Status.Failure.Message, "remove gpu.large from settings.trial.machineTypes")) {
+			if c.reason == "TrialInconclusive" && p.Status.Failure != nil && (v.tagged(cloud.TagQuarantined, "") || !strings.Contains(p.Status.Failure.Message, "remove gpu.large from settings.trial.machineTypes")) {
 				t.Errorf("it is quarantined, or without a remedy: %s", p.Status.Failure.Message)
 			}
 			if len(c.tried) > 1 && (len(between) == 0 || between[0] != "Pending every check has passed on this machine type, and a trial on xen.large follows") {

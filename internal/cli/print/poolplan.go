@@ -309,6 +309,9 @@ func captureLines(p PoolPlan) []string {
 	if len(p.Retires) > 0 {
 		add("retire %s", strings.Join(p.Retires, ", "))
 	}
+	for _, message := range tryingAgain(p.Estimate.Trials) {
+		add("%s", message)
+	}
 	if e := p.Estimate; e.Captures > 0 {
 		add("take about %s, with %s (median of %s in this cluster)", wording.Duration(e.Total()), meanwhile(e), wording.Count(e.Captures, "capture"))
 	} else {
