@@ -419,12 +419,23 @@ func TestFurtherMachineTypes(t *testing.T) {
 		tried        []string
 		reason, says string
 	}{
-		"good":               {nil, []string{"", "xen.large", "gpu.large"}, "", "passed, on the machine type of the pool and on xen.large, gpu.large"},
-		"bad on the first":   {func(v *trialEnv) { v.spoilOn(ofType, "xen.large") }, []string{"", "xen.large"}, "TrialFailed", "on machine type xen.large: Identity: "},
-		"bad on the second":  {func(v *trialEnv) { v.spoilOn(ofType, "gpu.large") }, []string{"", "xen.large", "gpu.large"}, "TrialFailed", "on machine type gpu.large: Identity: "},
-		"bad on the pool's":  {func(v *trialEnv) { v.spoilOn(ofType, "") }, []string{""}, "TrialFailed", "Identity: "},
-		"no capacity":        {func(v *trialEnv) { v.cloud.FailTrials(99, noRoomOn("gpu.large")) }, []string{"", "xen.large", "gpu.large", "gpu.large", "gpu.large"}, "TrialInconclusive", "on machine type gpu.large: Provisioned: the cloud has no instance to spare"},
-		"capacity at second": {func(v *trialEnv) { v.cloud.FailTrials(1, noRoomOn("xen.large")) }, []string{"", "xen.large", "xen.large", "gpu.large"}, "", "passed, on the machine type of the pool and on"},
+		"good": {nil, []string{"", "xen.large", "gpu.large"}, "", "passed, on the machine type of the pool and on xen.large, gpu.large"},
+		"bad on the first": {
+			func(v *trialEnv) { v.spoilOn(ofType, "xen.large") }, []string{"", "xen.large"}, "TrialFailed", "on machine type xen.large: Identity: ",
+		},
+		"bad on the second": {
+			func(v *trialEnv) { v.spoilOn(ofType, "gpu.large") }, []string{"", "xen.large", "gpu.large"}, "TrialFailed",
+			"on machine type gpu.large: Identity: ",
+		},
+		"bad on the pool's": {func(v *trialEnv) { v.spoilOn(ofType, "") }, []string{""}, "TrialFailed", "Identity: "},
+		"no capacity": {
+			func(v *trialEnv) { v.cloud.FailTrials(99, noRoomOn("gpu.large")) }, []string{"", "xen.large", "gpu.large", "gpu.large", "gpu.large"},
+			"TrialInconclusive", "on machine type gpu.large: Provisioned: the cloud has no instance to spare",
+		},
+		"capacity at second": {
+			func(v *trialEnv) { v.cloud.FailTrials(1, noRoomOn("xen.large")) }, []string{"", "xen.large", "xen.large", "gpu.large"}, "",
+			"passed, on the machine type of the pool and on",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := published(t, named)
@@ -456,8 +467,9 @@ func TestFurtherMachineTypes(t *testing.T) {
 			if c.reason == "TrialFailed" && !v.tagged(cloud.TagQuarantined, "trial: "+c.says) {
 				t.Errorf("the tag is not %q", c.says)
 			}
-			if c.reason == "TrialInconclusive" && p.Status.Failure != nil && (v.tagged(cloud.TagQuarantined, "") || !strings.Contains(p.Status.Failure.Message, "remove gpu.large from settings.trial.machineTypes")) {
-				t.Errorf("it is quarantined, or without a remedy: %s", p.Status.Failure.Message)
+			const remedy = "remove gpu.large from settings.trial.machineTypes"
+			if f := p.Status.Failure; c.reason == "TrialInconclusive" && f != nil && (v.tagged(cloud.TagQuarantined, "") || !strings.Contains(f.Message, remedy)) {
+				t.Errorf("it is quarantined, or without a remedy: %s", f.Message)
 			}
 			if len(c.tried) > 1 && (len(between) == 0 || between[0] != "Pending every check has passed on this machine type, and a trial on xen.large follows") {
 				t.Errorf("between two types the status says %q", between)

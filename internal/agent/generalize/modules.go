@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kamino-dev/kamino/internal/agent/kernelmodule"
 	"github.com/kamino-dev/kamino/internal/agent/scan"
 	"github.com/kamino-dev/kamino/internal/agent/tree"
 )
@@ -29,7 +28,7 @@ func lostModules(t *tree.Tree, p string) string {
 	if boot.release == "" {
 		return ""
 	}
-	own := kernelmodule.Of(t, boot.release)
+	own := tree.ModulesOf(t, boot.release)
 	if dir := path.Dir(path.Dir(p)); strings.HasSuffix("/"+dir, "/"+dkmsDir) {
 		return notBuilt(t, p, boot.release, own)
 	}
@@ -37,12 +36,12 @@ func lostModules(t *tree.Tree, p string) string {
 	if release == boot.release {
 		return unsigned(t, &boot, own)
 	}
-	others := kernelmodule.Of(t, release)
+	others := tree.ModulesOf(t, release)
 	if !isInstalled(t, release) || len(others) == 0 {
 		return ""
 	}
 	if len(own) == 0 {
-		return fmt.Sprintf("has modules, and the kernel %s, which a clone boots, has none in /%s/%[1]s. Install its package again", boot.release, kernelmodule.Dir)
+		return fmt.Sprintf("has modules, and the kernel %s, which a clone boots, has none in /%s/%[1]s. Install its package again", boot.release, tree.ModulesDir)
 	}
 	for _, name := range slices.Sorted(maps.Keys(others)) {
 		if why := whyLost(t, name, others[name], own[name], boot.release); why != "" {
@@ -54,7 +53,7 @@ func lostModules(t *tree.Tree, p string) string {
 
 // whyLost compares a module of another kernel with that of the kernel that a clone boots, by their paths.
 func whyLost(t *tree.Tree, name, other, mine, release string) string {
-	if other == kernelmodule.Builtin || mine == kernelmodule.Builtin || mine != "" && kernelmodule.IsOfKernel(other) {
+	if other == tree.Builtin || mine == tree.Builtin || mine != "" && tree.IsModuleOfKernel(other) {
 		return ""
 	}
 	was, err := readModule(t, other)
@@ -63,11 +62,11 @@ func whyLost(t *tree.Tree, name, other, mine, release string) string {
 	}
 	if mine == "" {
 		return fmt.Sprintf("has the module %s (/%s), which does not come with a kernel, and the kernel %s, which a clone boots, lacks it. Run %s, and reboot",
-			name, other, release, kernelmodule.BuildCommand(other, release))
+			name, other, release, tree.ModuleCommand(other, release))
 	}
 	if is, err := readModule(t, mine); err == nil && was.Signed && !is.Signed {
 		return fmt.Sprintf("has the signed module %s, and that of the kernel %s, which a clone boots, has no signature, so Secure Boot does not load it. "+
-			"Sign it as before, or run %s", name, release, kernelmodule.BuildCommand(mine, release))
+			"Sign it as before, or run %s", name, release, tree.ModuleCommand(mine, release))
 	}
 	return ""
 }
@@ -88,7 +87,7 @@ func isInTree(t *tree.Tree, p string) bool {
 
 // isInstalled reports whether a kernel can boot, or runs: the directory of a removed kernel can stay with modules of DKMS.
 func isInstalled(t *tree.Tree, release string) bool {
-	for _, p := range []string{"boot/vmlinuz-" + release, "boot/vmlinux-" + release, path.Join(kernelmodule.Dir, release, "vmlinuz")} {
+	for _, p := range []string{"boot/vmlinuz-" + release, "boot/vmlinux-" + release, path.Join(tree.ModulesDir, release, "vmlinuz")} {
 		if _, info, err := t.Resolve(p); err == nil && info.Mode().IsRegular() {
 			return true
 		}
@@ -116,7 +115,7 @@ func notBuilt(t *tree.Tree, p, release string, own map[string]string) string {
 			"or, if no node needs the module, dkms remove %s --all", release, release, name)
 	}
 	for _, m := range built {
-		if at := own[kernelmodule.Name(m.Path)]; at == "" && !renames.MatchString(settings) || at == kernelmodule.Builtin || at != "" && isInTree(t, at) {
+		if at := own[tree.ModuleName(m.Path)]; at == "" && !renames.MatchString(settings) || at == tree.Builtin || at != "" && isInTree(t, at) {
 			return fmt.Sprintf("has %s, which is built and not installed for the kernel %s, which a clone boots. Run dkms install %s -k %s, and reboot",
 				path.Base(m.Path), release, name, release)
 		}
@@ -138,7 +137,7 @@ func unsigned(t *tree.Tree, boot *bootKernel, own map[string]string) string {
 	}
 	for _, name := range slices.Sorted(maps.Keys(own)) {
 		p := own[name]
-		if p == kernelmodule.Builtin || kernelmodule.IsOfKernel(p) {
+		if p == tree.Builtin || tree.IsModuleOfKernel(p) {
 			continue
 		}
 		if m, err := readModule(t, p); err == nil && !m.InTree && !m.Signed {

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kamino-dev/kamino/internal/agent/kernelmodule"
+	"github.com/kamino-dev/kamino/internal/agent/tree"
 	"github.com/kamino-dev/kamino/internal/patch"
 )
 
@@ -32,7 +32,7 @@ func (n *Node) keepsModules() *patch.Failure {
 	if running == "" || next == "" || next == running {
 		return nil
 	}
-	had, has := kernelmodule.Of(n.tree, running), kernelmodule.Of(n.tree, next)
+	had, has := tree.ModulesOf(n.tree, running), tree.ModulesOf(n.tree, next)
 	var lost []string
 	for line := range strings.Lines(loaded) {
 		fields := strings.Fields(line)
@@ -48,5 +48,5 @@ func (n *Node) keepsModules() *patch.Failure {
 		return nil
 	}
 	return &patch.Failure{Reason: patch.InstallFailed, Message: fmt.Sprintf("the kernel %s, which the next boot starts, lacks the loaded module %s of kernel %s, "+
-		"so the reboot would lose its driver. Run %s, and read its errors", next, strings.Join(lost, ", "), running, kernelmodule.BuildCommand(had[lost[0]], next))}
+		"so the reboot would lose its driver. Run %s, and read its errors", next, strings.Join(lost, ", "), running, tree.ModuleCommand(had[lost[0]], next))}
 }

@@ -20,7 +20,11 @@ func TestModulesOfTheNextKernel(t *testing.T) {
 		files  map[string]string
 		want   string
 	}{
-		"lost":                       {ext4 + nvidia, map[string]string{old + "updates/dkms/nvidia-drm.ko.xz": "m"}, "kernel 6.1.0-40, which the next boot starts, lacks the loaded module nvidia_drm of kernel 6.1.0-38, so the reboot would lose its driver. Run dkms autoinstall -k 6.1.0-40"},
+		"lost": {
+			ext4 + nvidia, map[string]string{old + "updates/dkms/nvidia-drm.ko.xz": "m"},
+			"kernel 6.1.0-40, which the next boot starts, lacks the loaded module nvidia_drm of kernel 6.1.0-38, " +
+				"so the reboot would lose its driver. Run dkms autoinstall -k 6.1.0-40",
+		},
 		"built":                      {ext4 + nvidia, map[string]string{old + "updates/dkms/nvidia-drm.ko": "m", next + "updates/dkms/nvidia-drm.ko": "m"}, ""},
 		"part of the next kernel":    {nvidia, map[string]string{old + "extra/nvidia-drm.ko": "m", next + "modules.builtin": "kernel/drivers/nvidia-drm.ko\n"}, ""},
 		"loaded by a container":      {ext4 + nvidia, nil, ""},
