@@ -189,7 +189,11 @@ type TrialRecord struct {
 	Attempt int32 `json:"attempt"`
 	// Name of the attempt in the cloud; empty after the cleanup.
 	Name string `json:"name,omitempty"`
-	// StartedAt is the time of the first attempt, at which the timeout begins, and AttemptStartedAt the time of this attempt.
+	// TypesPassed is the number of machine types on which the version has passed: the pool's, then those of the settings in
+	// their order. EarlierAttempts are the attempts on those.
+	TypesPassed     int32 `json:"typesPassed,omitempty"`
+	EarlierAttempts int32 `json:"earlierAttempts,omitempty"`
+	// StartedAt is the time of the first attempt on the type, at which the timeout begins, and AttemptStartedAt the time of this attempt.
 	StartedAt        metav1.Time `json:"startedAt"`
 	AttemptStartedAt metav1.Time `json:"attemptStartedAt"`
 	// Nodes are the attempt's instances, each with the Nodes that name the instance, in the order of discovery. Nodes that

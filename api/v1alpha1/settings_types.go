@@ -344,6 +344,15 @@ type TrialSettings struct {
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	Job string `json:"job,omitempty"`
+
+	// MachineTypes are further machine types on which the version must pass, in the words of the cloud. After the trial on
+	// the pool's type, Kamino repeats the trial on each of them in this order. Each has the timeout for itself. Default: none.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=8
+	// +kubebuilder:validation:items:MaxLength=63
+	// +kubebuilder:validation:items:Pattern=`^[-._A-Za-z0-9]+$`
+	MachineTypes []string `json:"machineTypes,omitempty"`
 }
 
 // TrialExpectation is an expression about the trial node.

@@ -16,6 +16,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture/admission"
 	"github.com/kamino-dev/kamino/internal/capture/plan"
+	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/node"
 	"github.com/kamino-dev/kamino/internal/node/nodestate"
 )
@@ -260,10 +261,23 @@ func (d pods) createGeneralizePod(ctx context.Context, w *pass) error {
 // addRootDisks names the disks of all machines that the pool may launch, so that the pod checks the initramfs for their drivers.
 func (d pods) addRootDisks(ctx context.Context, w *pass, pod *corev1.Pod) error {
 	pool, err := d.preflight.cloudChecks.cloud.Pool(ctx, w.pool)
-	if err == nil && len(pool.RootDisks) > 0 {
-		pod.Spec.Containers[0].Args = append(pod.Spec.Containers[0].Args, "--root-disks", strings.Join(pool.RootDisks, ","))
+	if disks := rootDisksOf(pool, w.p.Spec.Settings.Trial.MachineTypes); err == nil && len(disks) > 0 {
+		pod.Spec.Containers[0].Args = append(pod.Spec.Containers[0].Args, "--root-disks", strings.Join(disks, ","))
 	}
 	return err
+}
+
+// rootDisksOf are the disks of the pool's machines and of those of further trials; none if the pool's are unknown, because any disk counts then.
+func rootDisksOf(pool cloud.Pool, machineTypes []string) []string {
+	if len(pool.RootDisks) == 0 {
+		return nil
+	}
+	disks := slices.Clone(pool.RootDisks)
+	for _, kind := range machineTypes {
+		disks = append(disks, cloud.RootDisks(kind)...)
+	}
+	slices.Sort(disks)
+	return slices.Compact(disks)
 }
 
 // createOrderPod creates the pod of the recorded NodeOrder, and records its UID.

@@ -13,6 +13,7 @@ import (
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/capture/admission"
 	"github.com/kamino-dev/kamino/internal/capture/plan"
+	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/testing/memory"
 )
 
@@ -392,5 +393,19 @@ func TestInspectionHasItsOwnTimeout(t *testing.T) {
 	s.play()
 	if took := s.clock.Now().Sub(at); took < 2*inspectionTimeout || took > 2*inspectionTimeout+time.Minute {
 		t.Errorf("it gave up after %s", took)
+	}
+}
+
+// TestRootDisksOfTrials: the initramfs must also have the drivers of the machine types of further trials.
+func TestRootDisksOfTrials(t *testing.T) {
+	for name, c := range map[string]struct{ pool, types, want []string }{
+		"the pool's":       {[]string{"nvme"}, nil, []string{"nvme"}},
+		"of Xen":           {[]string{"nvme"}, []string{"m4.large", "m7i.large"}, []string{"nvme", "xen_blkfront"}},
+		"of unknown types": {[]string{"nvme"}, []string{"a"}, []string{"nvme"}},
+		"an unknown pool":  {nil, []string{"m4.large"}, nil},
+	} {
+		if got := rootDisksOf(cloud.Pool{RootDisks: c.pool}, c.types); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
 	}
 }

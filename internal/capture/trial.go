@@ -74,9 +74,11 @@ func (t trialReader) lookTrial(ctx context.Context, w *pass) error {
 	}
 	now := t.now()
 	timeout := w.p.Spec.Settings.Defaulted().Trial.Timeout.Duration
+	f.Trial.MoreTypes = int(r.TypesPassed) < len(w.p.Spec.Settings.Trial.MachineTypes)
 	f.Trial.Over = now.Sub(r.StartedAt.Time)-trial.UnobservedTime(r, now) > timeout
 	if r.Name == "" {
-		f.Trial.Paused = r.CleanedUpAt != nil && now.Sub(r.CleanedUpAt.Time) < trial.PauseAfter(r.Attempt, timeout)
+		attempts := r.Attempt - r.EarlierAttempts
+		f.Trial.Paused = attempts > 0 && r.CleanedUpAt != nil && now.Sub(r.CleanedUpAt.Time) < trial.PauseAfter(attempts, timeout)
 		return nil
 	}
 	err := t.supported()
@@ -119,6 +121,9 @@ func (t trialReader) judgeAttempt(ctx context.Context, w *pass) error {
 	w.trial.subject = subjectOf(w, t.now())
 	w.trial.subject.PoolInstances = func() ([]cloud.Instance, error) { return t.cloud.Instances(ctx, w.pool) }
 	verdict := t.observeNode(ctx, w)
+	if kind := machineType(w); kind != "" {
+		verdict.Message = "on machine type " + kind + ": " + verdict.Message
+	}
 	w.trial.verdict = &verdict
 	switch verdict.Result {
 	case trial.Passed:
@@ -169,7 +174,7 @@ func subjectOf(w *pass, now time.Time) trial.Subject {
 		Prototype: p,
 		Pool:      w.pool,
 		Spec:      trialSpec(w),
-		Attempt:   r.Attempt,
+		Attempt:   r.Attempt - r.EarlierAttempts,
 		Instances: seen.Instances,
 		Known:     r.Nodes,
 		Image:     w.image.version,
@@ -177,9 +182,19 @@ func subjectOf(w *pass, now time.Time) trial.Subject {
 	}
 }
 
+// machineType is the machine type of the next or current attempt; empty for that of the pool. During the end of an attempt that passed, it is
+// that of the next.
+func machineType(w *pass) string {
+	types := w.p.Spec.Settings.Trial.MachineTypes
+	if r := w.record.Trial; r != nil && r.TypesPassed > 0 && int(r.TypesPassed) <= len(types) {
+		return types[r.TypesPassed-1]
+	}
+	return ""
+}
+
 func trialSpec(w *pass) cloud.TrialSpec {
 	spec := cloud.TrialSpec{
-		ImageRef: w.ref(), RemoveBootstrap: removesBootstrap(w.p),
+		ImageRef: w.ref(), RemoveBootstrap: removesBootstrap(w.p), MachineType: machineType(w),
 		Tags: map[string]string{cloud.TagPrototype: w.p.Name, cloud.TagUID: string(w.p.UID)},
 	}
 	if r := w.record.Trial; r != nil {

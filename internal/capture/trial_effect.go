@@ -156,6 +156,12 @@ func (t trials) preflight(ctx context.Context, w *pass) ([]cloud.Refusal, error)
 	}
 	spec.Name = trialName(w.p, 1)
 	refusals, err := t.cloud.PreflightTrial(ctx, spec)
+	for _, spec.MachineType = range w.p.Spec.Settings.Trial.MachineTypes {
+		if err != nil || len(refusals) > 0 {
+			break
+		}
+		refusals, err = t.cloud.PreflightTrial(ctx, spec)
+	}
 	if err != nil {
 		return refusals, err
 	}
@@ -208,10 +214,15 @@ func (t trials) decide(ctx context.Context, w *pass) error {
 		}
 		*r = v1alpha1.TrialRecord{
 			Attempt: r.Attempt + 1, Name: trialName(w.p, r.Attempt+1), StartedAt: started, AttemptStartedAt: now, ObservedAt: &now, CloudError: r.CloudError,
+			TypesPassed: r.TypesPassed, EarlierAttempts: r.EarlierAttempts,
 		}
 	})
 	if err == nil {
-		t.events.ofVersion(w, corev1.EventTypeNormal, "TrialStarted", "trial of version %s: a node is built outside pool %s", w.p.Spec.Version, w.p.Spec.Pool)
+		of := "a node"
+		if kind := machineType(w); kind != "" {
+			of += " of machine type " + kind
+		}
+		t.events.ofVersion(w, corev1.EventTypeNormal, "TrialStarted", "trial of version %s: %s is built outside pool %s", w.p.Spec.Version, of, w.p.Spec.Pool)
 	}
 	return err
 }
@@ -238,6 +249,17 @@ func (t trials) watch(ctx context.Context, w *pass) error {
 		}
 		seen := metav1.NewTime(now)
 		r.Unobserved.Duration, r.ObservedAt, r.FailedReads = trial.UnobservedTime(r, now), &seen, 0
+	})
+}
+
+// passType records that the version has passed on the attempt's machine type, and that the attempt ends. The next type has the timeout and the
+// attempts for itself.
+func (t trials) passType(ctx context.Context, w *pass) error {
+	now := metav1.NewTime(t.now())
+	_, nodes := nodeChanges(w)
+	return t.note(ctx, w, func(r *v1alpha1.TrialRecord) {
+		r.TypesPassed, r.EarlierAttempts, r.StartedAt, r.CloudError = r.TypesPassed+1, r.Attempt, now, nil
+		r.Nodes, r.CleaningUp, r.CleanupStartedAt = trial.WithInstances(nodes, w.trial.cloud.Instances), true, &now
 	})
 }
 

@@ -30,6 +30,9 @@ var trialCourses = []struct {
 	{"unknown at first", func(v *trialEnv) {
 		v.cloud.FailTrials(1, memory.TrialFailure{Trouble: "12 of 12 cores are used", LacksCapacity: true})
 	}, "", 2, "EndTrial ", "EnsureTrial "},
+	{"passes on two machine types", func(v *trialEnv) {
+		v.onPrototype(func(p *v1alpha1.Prototype) { p.Spec.Settings.Trial.MachineTypes = []string{"xen.large"} })
+	}, "", 2, "look at ", "TagImage "},
 }
 
 // tried checks that the course has its end, that no leftovers exist, and that each attempt had one instance.

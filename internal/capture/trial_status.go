@@ -12,6 +12,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/capture/plan"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/trial"
+	"github.com/kamino-dev/kamino/internal/wording"
 )
 
 const (
@@ -60,9 +61,15 @@ func reportVerdict(s *v1alpha1.TrialStatus, w *pass) {
 		result, at = trial.Passed, passedAt(w).Time
 		s.Result = v1alpha1.TrialPassed
 		s.Message = "every check has passed"
+		if types := w.p.Spec.Settings.Trial.MachineTypes; len(types) > 0 {
+			s.Message += ", on the machine type of the pool and on " + wording.Names(types)
+		}
 		if proof := w.disk.proof; proof != nil {
 			s.Message += trial.FirstToEnd(proof.Credentials, nil, 0).String()
 		}
+	case r != nil && passedType(r) && !f.Failed && !f.Deleting:
+		s.Result, s.Message = v1alpha1.TrialPending, "every check has passed on this machine type, and a trial on "+machineType(w)+" follows"
+		return
 	case r != nil && (r.Name == "" || r.CleaningUp) && !f.Failed && !f.Deleting:
 		s.Result = v1alpha1.TrialInconclusive
 		return
@@ -72,6 +79,11 @@ func reportVerdict(s *v1alpha1.TrialStatus, w *pass) {
 	if finished := metav1.NewMicroTime(at); result != "" {
 		s.FinishedAt = &finished
 	}
+}
+
+// passedType reports whether the last attempt passed on its machine type, and the next one has not begun.
+func passedType(r *v1alpha1.TrialRecord) bool {
+	return r.TypesPassed > 0 && r.EarlierAttempts == r.Attempt
 }
 
 // wholeFailure is the recorded message of a failed version. The tag has the beginning.
@@ -218,8 +230,11 @@ func trialFailureMessage(w *pass, why plan.Reason) string {
 		case trial.IsRefused(w.record.Trial):
 			return text + "Fix the cause and capture again"
 		case trial.LacksRoom(w.record.Trial):
-			return text + "Raise the quota or free an instance and capture again, or use the version without a trial: " + later +
-				". If the pool never has an instance to spare, set settings.trial.mode to Off: join tracking then watches its first nodes"
+			never := "the pool never has an instance to spare, set settings.trial.mode to Off: join tracking then watches its first nodes"
+			if kind := machineType(w); kind != "" {
+				never = "there never is an instance of that type, remove " + kind + " from settings.trial.machineTypes"
+			}
+			return text + "Raise the quota or free an instance and capture again, or use the version without a trial: " + later + ". If " + never
 		}
 		return text + "Fix the cause and capture again, or use the version without a trial: " + later
 	default: // plan.PromotionStale

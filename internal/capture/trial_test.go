@@ -403,3 +403,93 @@ func TestPrototypeWithoutMode(t *testing.T) {
 		})
 	}
 }
+
+// TestFurtherMachineTypes: after the pool's type, the version must pass on each named type, in order and one at a time. A failure on one of
+// them fails the version, and a type without capacity gives no verdict, by its name.
+func TestFurtherMachineTypes(t *testing.T) {
+	named := func(p *v1alpha1.Prototype) { p.Spec.Settings.Trial.MachineTypes = []string{"xen.large", "gpu.large"} }
+	ofType := func(v *trialEnv, kind string) bool {
+		r, err := v1alpha1.RecordOf(v.prototype())
+		v.must(err)
+		return r.Trial != nil && r.Trial.Name != "" && len(v.cloud.World().Trials) > 0 && v.cloud.World().Trials[0].MachineType == kind
+	}
+	for name, c := range map[string]struct {
+		spoil func(v *trialEnv)
+		// tried are the types in the order of their trials, with repeated attempts.
+		tried        []string
+		reason, says string
+	}{
+		"good": {nil, []string{"", "xen.large", "gpu.large"}, "", "passed, on the machine type of the pool and on xen.large, gpu.large"},
+		"bad on the first": {
+			func(v *trialEnv) { v.spoilOn(ofType, "xen.large") }, []string{"", "xen.large"}, "TrialFailed", "on machine type xen.large: Identity: ",
+		},
+		"bad on the second": {
+			func(v *trialEnv) { v.spoilOn(ofType, "gpu.large") }, []string{"", "xen.large", "gpu.large"}, "TrialFailed",
+			"on machine type gpu.large: Identity: ",
+		},
+		"bad on the pool's": {func(v *trialEnv) { v.spoilOn(ofType, "") }, []string{""}, "TrialFailed", "Identity: "},
+		"no capacity": {
+			func(v *trialEnv) { v.cloud.FailTrials(99, noRoomOn("gpu.large")) }, []string{"", "xen.large", "gpu.large", "gpu.large", "gpu.large"},
+			"TrialInconclusive", "on machine type gpu.large: Provisioned: the cloud has no instance to spare",
+		},
+		"capacity at second": {
+			func(v *trialEnv) { v.cloud.FailTrials(1, noRoomOn("xen.large")) }, []string{"", "xen.large", "xen.large", "gpu.large"}, "",
+			"passed, on the machine type of the pool and on",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := published(t, named)
+			if c.spoil != nil {
+				c.spoil(v)
+			}
+			var tried, between []string
+			last, begun := "", map[string]time.Time{}
+			p := v.run(func(int) {
+				for _, one := range v.cloud.World().Trials {
+					if one.Name != last {
+						tried, last, begun[one.MachineType] = append(tried, one.MachineType), one.Name, v.clock.Now()
+					}
+				}
+				if s := v.prototype().Status.Trial; s != nil && strings.Contains(s.Message, "follows") {
+					between = append(between, string(s.Result)+" "+s.Message)
+				}
+			})
+			v.nothingLeft(p)
+			if tried = tried[:min(len(tried), 5)]; !slices.Equal(tried, c.tried) {
+				t.Errorf("the trials were on %q, want %q", tried, c.tried)
+			}
+			switch f := p.Status.Failure; {
+			case c.reason == "" && (p.Status.Phase != v1alpha1.PhaseSucceeded || !strings.Contains(p.Status.Trial.Message, c.says)):
+				t.Errorf("%s; the trial says %q", verdict(p), p.Status.Trial.Message)
+			case c.reason != "" && (f == nil || f.Reason != c.reason || !strings.Contains(f.Message, c.says)):
+				t.Error(verdict(p))
+			}
+			if c.reason == "TrialFailed" && !v.tagged(cloud.TagQuarantined, "trial: "+c.says) {
+				t.Errorf("the tag is not %q", c.says)
+			}
+			const remedy = "remove gpu.large from settings.trial.machineTypes"
+			if f := p.Status.Failure; c.reason == "TrialInconclusive" && f != nil && (v.tagged(cloud.TagQuarantined, "") || !strings.Contains(f.Message, remedy)) {
+				t.Errorf("it is quarantined, or without a remedy: %s", f.Message)
+			}
+			if len(c.tried) > 1 && (len(between) == 0 || between[0] != "Pending every check has passed on this machine type, and a trial on xen.large follows") {
+				t.Errorf("between two types the status says %q", between)
+			}
+			if pause := begun["xen.large"].Sub(begun[""]); len(c.tried) > 1 && pause > 10*time.Minute {
+				t.Errorf("the trial on the second type began %s after the first", pause)
+			}
+		})
+	}
+}
+
+// spoilOn makes the version fail on a machine type.
+func (v *trialEnv) spoilOn(is func(*trialEnv, string) bool, kind string) {
+	v.finds = func(_ int32, f *trial.Facts) {
+		if is(v, kind) {
+			f.Twins = []string{"peer"}
+		}
+	}
+}
+
+func noRoomOn(kind string) memory.TrialFailure {
+	return memory.TrialFailure{MachineType: kind, Trouble: "no capacity", LacksCapacity: true}
+}

@@ -396,10 +396,13 @@ func (c *capturing) dryRun(ctx context.Context, d runner.Decision) error {
 	if kept != nil {
 		plan.CustomData = cloud.Digest(kept.Data)
 	}
-	if plan.Copy != nil {
+	if settings := d.Prototype.Spec.Settings; plan.Copy != nil || len(settings.Trial.MachineTypes) > 0 {
 		past, err := c.cluster.Prototypes(ctx)
 		if err == nil {
-			plan.Estimate = estimate.Of(past, true).Billed(plan.Copy.InstanceType, plan.Copy.DiskGB)
+			plan.Estimate = estimate.Of(past, plan.Copy != nil).Tried(settings)
+		}
+		if err == nil && plan.Copy != nil {
+			plan.Estimate = plan.Estimate.Billed(plan.Copy.InstanceType, plan.Copy.DiskGB)
 		}
 	}
 	if err := print.WritePlan(c.Out, c.flags.format, plan); err != nil {

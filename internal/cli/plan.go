@@ -148,8 +148,9 @@ func (s *session) poolPlan(ctx context.Context, seen *membership.Cluster, plan p
 	var err error
 	p.Preview, err = s.engine.Preview(ctx, plan.Prototype, seen)
 	p.Method = plan.Method
+	p.Estimate = took.Tried(plan.Prototype.Spec.Settings)
 	if p.Copy != nil {
-		p.Estimate = took.Billed(p.Copy.InstanceType, p.Copy.DiskGB)
+		p.Estimate = p.Estimate.Billed(p.Copy.InstanceType, p.Copy.DiskGB)
 	}
 	p.Joins, p.Refusals, err = plan.Joins, slices.Concat(plan.Unknown(), p.Refusals), cmp.Or(plan.Unjoined, err)
 	if from := plan.Prototype.Spec.Settings.Recipe.CustomDataFrom; from != nil {

@@ -11,6 +11,8 @@ type TrialSpec struct {
 	// CustomData is a copy of the pool's customData, which the cloud may not return; nil without a copy. An instance with
 	// the bootstrap gets the copy. Only PreflightTrial and EnsureTrial use the copy. It may contain secrets.
 	CustomData []byte
+	// MachineType replaces the type of the pool; empty keeps it. Only PreflightTrial and EnsureTrial use the type.
+	MachineType string
 	// To is the image of the version from its ImageProvider. New sets the field.
 	To string
 	// Tags of the objects of the trial. TagPrototype, TagUID and TagCluster name the owner.

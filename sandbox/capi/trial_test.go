@@ -75,3 +75,32 @@ func testLostAnswers(t *testing.T, of func(*testing.T, *pool, *capi.PoolProvider
 		}
 	}
 }
+
+// TestTrialOfAnotherType: the machine of a trial has the version's image, and the type of the spec instead of the template's.
+func TestTrialOfAnotherType(t *testing.T) {
+	t.Parallel()
+	p := newPool(t, withTwoMachines(deployment))
+	p.publish(version)
+	r := p.recipes()
+	spec := cloud.TrialSpec{ImageRef: cloud.ImageRef{Pool: p.id(), Version: version}, Name: "it", MachineType: "m7i.4xlarge", To: p.imageID(version)}
+	if _, err := r.EnsureTrial(t.Context(), spec); err != nil {
+		t.Fatal(err)
+	}
+	tried := 0
+	for _, m := range p.list("Machine") {
+		if !annotated(m, "kamino.dev/trial") {
+			continue
+		}
+		tried++
+		if built := p.infrastructureOf(&m); text(built, "spec", "instanceType") != spec.MachineType {
+			t.Errorf("the machine of the trial is %v", built.Object["spec"])
+		}
+	}
+	if tried != 1 {
+		t.Errorf("%d Machines are of trials", tried)
+	}
+	p.wait("end of the trial", func() bool {
+		state, err := r.EndTrial(t.Context(), spec)
+		return err == nil && state == cloud.Absent
+	})
+}

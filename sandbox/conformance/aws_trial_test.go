@@ -177,3 +177,19 @@ func TestAWSRefusesTrialByAttributes(t *testing.T) {
 		}
 	}
 }
+
+// TestAWSTrialOfAnotherType: the trial has the type of its spec instead of the group's.
+func TestAWSTrialOfAnotherType(t *testing.T) {
+	w, spec := newAWSTrial(t)
+	spec.MachineType = "m6i.4xlarge"
+	found, err := w.recipes.PreflightTrial(t.Context(), spec)
+	w.must(err)
+	if len(found) > 0 {
+		t.Errorf("it is refused: %v", found)
+	}
+	_, err = w.recipes.EnsureTrial(t.Context(), spec)
+	w.must(err)
+	if all := w.trialInstances(); len(all) != 1 || all[0].InstanceType != "m6i.4xlarge" {
+		t.Errorf("the instances are %+v", all)
+	}
+}

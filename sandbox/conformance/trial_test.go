@@ -152,3 +152,27 @@ func TestTrialMachine(t *testing.T) {
 	})
 	w.wantUnchanged(before, 2)
 }
+
+// TestAzureTrialOfAnotherSize: the trial has the size of its spec, and else the size of the pool. The preflight counts the cores of that size.
+func TestAzureTrialOfAnotherSize(t *testing.T) {
+	w, spec := newTrial(t)
+	for size, want := range map[string]string{"": "Standard_D2s_v5", "Standard_D8s_v5": "Standard_D8s_v5"} {
+		spec.Name, spec.MachineType = "it-"+size, size
+		found, err := w.p.PreflightTrial(t.Context(), spec)
+		w.must(err)
+		if len(found) > 0 {
+			t.Errorf("a trial of the size %q is refused: %v", size, found)
+		}
+		have, err := w.p.EnsureTrial(t.Context(), spec)
+		w.must(err)
+		w.until("running", func() bool {
+			have, err = w.p.Trial(t.Context(), spec)
+			w.must(err)
+			return have.State == cloud.Complete
+		})
+		set := w.document(strings.Split(resourceOf(have.Instances[0].ID), "/virtualMachines/")[0])
+		if sku := set["sku"].(map[string]any); sku["name"] != want {
+			t.Errorf("a trial of the size %q has %v", size, sku)
+		}
+	}
+}

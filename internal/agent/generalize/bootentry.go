@@ -33,7 +33,7 @@ func brokenEntry(t *tree.Tree, p string, content []byte) string {
 	for _, e := range entries {
 		for _, file := range slices.Concat(e.kernels, e.initramfs) {
 			if !hasBootFile(t, file) {
-				return fmt.Sprintf("has the entry %q, and its file %s does not exist", e.title, file)
+				return fmt.Sprintf("has the entry %q, and its file %s does not exist or is empty", e.title, file)
 			}
 		}
 	}

@@ -37,7 +37,7 @@ func TestBootFiles(t *testing.T) {
 		"no initramfs, by partition":    {files{grub: menu(without, old)}, "/vmlinuz-6.9 without an initramfs"},
 		"no kernel":                     {files{grub: menu(newest, strings.ReplaceAll(old, "6.1", "5.10"))}, `the entry "with 6.1", and its file /vmlinuz-5.10 does not exist`},
 		"no file of the initramfs":      {files{grub: menu(newest, strings.ReplaceAll(old, "initrd.img-6.1", "initrd.img-5.10"))}, "its file /initrd.img-5.10"},
-		"an empty initramfs":            {files{grub: menu(newest, old), "boot/initrd.img-6.9": ""}, "its file /initrd.img-6.9"},
+		"an empty initramfs":            {files{grub: menu(newest, old), "boot/initrd.img-6.9": ""}, "its file /initrd.img-6.9 does not exist or is empty"},
 		"a link to nothing":             {files{grub: menu("\tlinux /vmlinuz root=UUID=aaaa\n\tinitrd /initrd.img\n", old), "boot/vmlinuz": "-> vmlinuz-6.9", "boot/initrd.img": "-> initrd.img-9"}, "its file /initrd.img "},
 		"another default, by its place": {files{grub: strings.Replace(menu(without, old), `default="0"`, `default="1>1"`, 1)}, ""},
 		"another default, by its ID":    {files{grub: strings.Replace(menu(newest, "\tlinux /vmlinuz-6.1 root=LABEL=/\n"), `default="0"`, `default="gnulinux-advanced-aaaa>id-6.1"`, 1)}, `the entry "with 6.1", which starts /vmlinuz-6.1 without`},

@@ -49,14 +49,14 @@ func missingDrivers(t *tree.Tree, p string, wanted []string) string {
 		return fmt.Sprintf("starts with the initramfs /%s, which has the modules of another kernel (%s). Run %s",
 			boot.initramfs[0], others, rebuildCommand(t, boot.release))
 	}
-	own, known := modulesOf(t, boot.release), len(wanted) > 0
+	own, known := tree.ModulesOf(t, boot.release), len(wanted) > 0
 	if !known {
 		wanted = driversOf(t)
 	}
 	for _, disk := range wanted {
 		for _, driver := range rootDrivers[disk] {
 			has := own[driver] != "" || known && driver == disk
-			if has && own[driver] != builtin && !loaded[driver] {
+			if has && own[driver] != tree.Builtin && !loaded[driver] {
 				return fmt.Sprintf("starts with the initramfs /%s, which was built for other hardware and lacks the driver %s: "+
 					"a clone on a machine with disks of %s stops before its root. Build it for all hardware: %s",
 					boot.initramfs[len(boot.initramfs)-1], driver, disk, rebuildCommand(t, boot.release))
@@ -76,7 +76,7 @@ func loadedModules(t *tree.Tree, boot *bootKernel) (loaded map[string]bool, othe
 			return nil, "", false
 		}
 		for _, name := range names {
-			module := moduleName(name)
+			module := tree.ModuleName(name)
 			_, below, found := strings.Cut(name, "/lib/modules/")
 			if !found || module == "" {
 				continue

@@ -2,7 +2,6 @@ package generalize
 
 import (
 	"fmt"
-	"io/fs"
 	"maps"
 	"path"
 	"regexp"
@@ -14,8 +13,7 @@ import (
 )
 
 const (
-	modulesDir = "lib/modules"
-	dkmsDir    = "var/lib/dkms"
+	dkmsDir = "var/lib/dkms"
 	// secureBoot is a variable of the firmware with four bytes of attributes, and 1 if Secure Boot is on. Source: UEFI, 3.3.
 	secureBoot = "sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 )
@@ -30,7 +28,7 @@ func lostModules(t *tree.Tree, p string) string {
 	if boot.release == "" {
 		return ""
 	}
-	own := modulesOf(t, boot.release)
+	own := tree.ModulesOf(t, boot.release)
 	if dir := path.Dir(path.Dir(p)); strings.HasSuffix("/"+dir, "/"+dkmsDir) {
 		return notBuilt(t, p, boot.release, own)
 	}
@@ -38,12 +36,12 @@ func lostModules(t *tree.Tree, p string) string {
 	if release == boot.release {
 		return unsigned(t, &boot, own)
 	}
-	others := modulesOf(t, release)
+	others := tree.ModulesOf(t, release)
 	if !isInstalled(t, release) || len(others) == 0 {
 		return ""
 	}
 	if len(own) == 0 {
-		return fmt.Sprintf("has modules, and the kernel %s, which a clone boots, has none in /%s/%[1]s. Install its package again", boot.release, modulesDir)
+		return fmt.Sprintf("has modules, and the kernel %s, which a clone boots, has none in /%s/%[1]s. Install its package again", boot.release, tree.ModulesDir)
 	}
 	for _, name := range slices.Sorted(maps.Keys(others)) {
 		if why := whyLost(t, name, others[name], own[name], boot.release); why != "" {
@@ -55,7 +53,7 @@ func lostModules(t *tree.Tree, p string) string {
 
 // whyLost compares a module of another kernel with that of the kernel that a clone boots, by their paths.
 func whyLost(t *tree.Tree, name, other, mine, release string) string {
-	if other == builtin || mine == builtin || mine != "" && isOfKernel(other) {
+	if other == tree.Builtin || mine == tree.Builtin || mine != "" && tree.IsModuleOfKernel(other) {
 		return ""
 	}
 	was, err := readModule(t, other)
@@ -64,62 +62,14 @@ func whyLost(t *tree.Tree, name, other, mine, release string) string {
 	}
 	if mine == "" {
 		return fmt.Sprintf("has the module %s (/%s), which does not come with a kernel, and the kernel %s, which a clone boots, lacks it. Run %s, and reboot",
-			name, other, release, buildCommand(other, release))
+			name, other, release, tree.ModuleCommand(other, release))
 	}
 	if is, err := readModule(t, mine); err == nil && was.Signed && !is.Signed {
 		return fmt.Sprintf("has the signed module %s, and that of the kernel %s, which a clone boots, has no signature, so Secure Boot does not load it. "+
-			"Sign it as before, or run %s", name, release, buildCommand(mine, release))
+			"Sign it as before, or run %s", name, release, tree.ModuleCommand(mine, release))
 	}
 	return ""
 }
-
-// builtin is the path of a module that is a part of the kernel.
-const builtin = "builtin"
-
-// modulesOf returns the modules of a kernel with their paths, by name. A link to a module that is not there is no module.
-func modulesOf(t *tree.Tree, release string) map[string]string {
-	found := map[string]string{}
-	dir, _, err := t.Resolve(path.Join(modulesDir, release))
-	if err != nil {
-		return found
-	}
-	for line := range strings.Lines(text(t, path.Join(dir, "modules.builtin"))) {
-		if name := moduleName(strings.TrimSpace(line)); name != "" {
-			found[name] = builtin
-		}
-	}
-	_ = t.Walk(dir, func(p string, info fs.FileInfo) error {
-		if p != dir && path.Dir(p) == dir && (info.Name() == "build" || info.Name() == "source") {
-			return fs.SkipDir
-		}
-		name := moduleName(p)
-		if name == "" || info.IsDir() {
-			return nil
-		}
-		if isLink(tree.Match{Info: info}) {
-			if _, info, err = t.Resolve(p); err != nil {
-				return nil
-			}
-		}
-		if info.Mode().IsRegular() && (found[name] == "" || isOfKernel(found[name])) {
-			found[name] = p // depmod prefers updates and other directories to that of the kernel
-		}
-		return nil
-	})
-	return found
-}
-
-// moduleName returns the name of a module by its file; empty for other files. The kernel does not distinguish - and _.
-func moduleName(file string) string {
-	name, ext, found := strings.Cut(path.Base(file), ".ko")
-	if !found || !slices.Contains([]string{"", ".gz", ".xz", ".zst"}, ext) {
-		return ""
-	}
-	return strings.ReplaceAll(name, "-", "_")
-}
-
-// isOfKernel reports whether a module is in the directory of the modules that come with a kernel. Ubuntu puts drivers of NVIDIA there, too.
-func isOfKernel(p string) bool { return strings.Contains(p, "/kernel/") }
 
 func readModule(t *tree.Tree, p string) (scan.Module, error) {
 	f, err := openFile(t, p)
@@ -137,29 +87,12 @@ func isInTree(t *tree.Tree, p string) bool {
 
 // isInstalled reports whether a kernel can boot, or runs: the directory of a removed kernel can stay with modules of DKMS.
 func isInstalled(t *tree.Tree, release string) bool {
-	for _, p := range []string{"boot/vmlinuz-" + release, "boot/vmlinux-" + release, path.Join(modulesDir, release, "vmlinuz")} {
+	for _, p := range []string{"boot/vmlinuz-" + release, "boot/vmlinux-" + release, path.Join(tree.ModulesDir, release, "vmlinuz")} {
 		if _, info, err := t.Resolve(p); err == nil && info.Mode().IsRegular() {
 			return true
 		}
 	}
 	return t.Running() && strings.TrimSpace(text(t, "proc/sys/kernel/osrelease")) == release
-}
-
-// buildCommand is the command that installs a module for a kernel, by the module's place.
-func buildCommand(module, release string) string {
-	dir := path.Dir(module)
-	switch {
-	case strings.Contains(dir, "/dkms") || strings.HasSuffix(dir, "/updates"):
-		return "dkms autoinstall -k " + release
-	case strings.Contains(dir, "/weak-updates"):
-		return "weak-modules --add-kernel " + release
-	case strings.Contains(dir, "/kernel/nvidia-"):
-		return "apt-get install linux-modules-" + path.Base(dir) + "-" + release
-	case strings.Contains(dir, "/extra"):
-		return "dkms autoinstall -k " + release + " (of akmods: akmods --force --kernels " + release + "; of a package: install that for this kernel)"
-	default:
-		return "the command that installs it for " + release
-	}
 }
 
 // excludes matches settings of a module of DKMS that is not for each kernel, or is only built on request. Source: dkms(8).
@@ -182,7 +115,7 @@ func notBuilt(t *tree.Tree, p, release string, own map[string]string) string {
 			"or, if no node needs the module, dkms remove %s --all", release, release, name)
 	}
 	for _, m := range built {
-		if at := own[moduleName(m.Path)]; at == "" && !renames.MatchString(settings) || at == builtin || at != "" && isInTree(t, at) {
+		if at := own[tree.ModuleName(m.Path)]; at == "" && !renames.MatchString(settings) || at == tree.Builtin || at != "" && isInTree(t, at) {
 			return fmt.Sprintf("has %s, which is built and not installed for the kernel %s, which a clone boots. Run dkms install %s -k %s, and reboot",
 				path.Base(m.Path), release, name, release)
 		}
@@ -204,7 +137,7 @@ func unsigned(t *tree.Tree, boot *bootKernel, own map[string]string) string {
 	}
 	for _, name := range slices.Sorted(maps.Keys(own)) {
 		p := own[name]
-		if p == builtin || isOfKernel(p) {
+		if p == tree.Builtin || tree.IsModuleOfKernel(p) {
 			continue
 		}
 		if m, err := readModule(t, p); err == nil && !m.InTree && !m.Signed {

@@ -114,6 +114,8 @@ type TrialFacts struct {
 	Progress Trial
 	// AttemptVerdict is the verdict of the current attempt.
 	AttemptVerdict TrialVerdict
+	// MoreTypes: the version must pass on further machine types after that of the current attempt.
+	MoreTypes bool
 	// Paused: the last attempt was inconclusive, and the next attempt is not due.
 	Paused bool
 	// Over: the attempts have exceeded the trial's timeout.

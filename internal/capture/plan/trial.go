@@ -12,6 +12,8 @@ func endAttempt(f Facts) Decision {
 		return do(EndTrial) // or a person has decided meanwhile
 	case f.Trial.AttemptVerdict == VerdictFailed:
 		return do(Quarantine)
+	case f.Trial.AttemptVerdict == VerdictPassed && f.Trial.MoreTypes:
+		return do(PassType)
 	case f.Trial.AttemptVerdict == VerdictPassed:
 		return do(PassTrial)
 	case f.Trial.AttemptVerdict == VerdictInconclusive, f.Trial.Over:

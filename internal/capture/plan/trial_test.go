@@ -13,6 +13,8 @@ type trialModel struct {
 	made, going bool
 	// passed is the truth behind VersionVerdict: some attempt did pass. wronged: a version was quarantined that had not failed.
 	passed, wronged bool
+	// onward: the last attempt has passed on its machine type, and another type follows.
+	onward bool
 	// byHand: a person has pointed the recipe at the version.
 	byHand bool
 	// attempts that had something made.
@@ -39,6 +41,11 @@ func publishedVersions() []model {
 			}
 			w.f.Trial.Needed, w.f.Promotion.Manual = tries, manual
 			worlds = append(worlds, w.derived())
+			if tries && !manual {
+				more := w
+				more.f.Trial.MoreTypes = true
+				worlds = append(worlds, more.derived())
+			}
 		}
 	}
 	return worlds
@@ -67,7 +74,9 @@ func (w *model) effectOfTrial(action Action) {
 			f.Trial.Progress = TrialDecided
 			return
 		}
-		f.Trial.Progress, t.made, t.attempts = TrialMaking, true, t.attempts+1
+		f.Trial.Progress, t.made, t.attempts, t.onward = TrialMaking, true, t.attempts+1, false
+	case PassType:
+		f.Trial.Progress, f.Trial.MoreTypes, f.Trial.Over, t.onward = TrialEnding, false, false, true
 	case PassTrial:
 		f.Trial.Verdict = VerdictPassed
 		t.passed = t.passed || f.Trial.AttemptVerdict == VerdictPassed
@@ -81,7 +90,7 @@ func (w *model) effectOfTrial(action Action) {
 		case t.made:
 			t.going = true
 		default:
-			f.Trial.Progress, f.Trial.Paused = NoTrial, f.Trial.Verdict == NoVerdict
+			f.Trial.Progress, f.Trial.Paused = NoTrial, f.Trial.Verdict == NoVerdict && !t.onward
 		}
 	default:
 	}
@@ -159,7 +168,7 @@ func (w model) adverseToTrial() []model {
 }
 
 // ofTrials are the actions that belong to trials.
-const ofTrials = "|BeginTrial|WatchTrial|PassTrial|Quarantine|EndTrial|"
+const ofTrials = "|BeginTrial|WatchTrial|PassType|PassTrial|Quarantine|EndTrial|"
 
 // goesOn are the actions that leave a trial behind, or end the capture.
 const goesOn = "|SaveRecipe|Promote|Retire|Succeed|Close|"
@@ -179,19 +188,22 @@ var trialRules = []rule{
 	that("an untried version is no success, unless a person has promoted it", "|Retire|Succeed|", func(w model, _ Decision) bool {
 		return !w.f.Trial.Needed || w.tried.byHand || w.tried.passed && w.f.Trial.Verdict == VerdictPassed
 	}),
-	that("a version that a person promoted is not tried and not quarantined", "|BeginTrial|WatchTrial|PassTrial|Quarantine|",
+	that("a version that a person promoted is not tried and not quarantined", "|BeginTrial|WatchTrial|PassType|PassTrial|Quarantine|",
 		func(w model, _ Decision) bool { return w.f.Promotion.Recipe != RecipeHere }),
 	that("one attempt at a time", "|BeginTrial|", func(w model, _ Decision) bool {
 		return !w.tried.made && (w.f.Trial.Progress == NoTrial || w.f.Trial.Progress == TrialDecided) && w.f.Trial.Verdict == NoVerdict
 	}),
-	that("no attempt behind the end", "|BeginTrial|WatchTrial|PassTrial|Quarantine|", func(w model, _ Decision) bool {
+	that("no attempt behind the end", "|BeginTrial|WatchTrial|PassType|PassTrial|Quarantine|", func(w model, _ Decision) bool {
 		return !w.f.Deleting && !w.f.Failed
 	}),
 	that("no attempt before the pause is over, or behind the last", "|BeginTrial|", func(w model, _ Decision) bool {
 		return !w.f.Trial.Paused && !w.f.Trial.Over
 	}),
-	that("only a judged version gets a verdict", "|PassTrial|Quarantine|", func(w model, d Decision) bool {
-		return w.f.Trial.AttemptVerdict == VerdictPassed && d.Do == PassTrial || w.f.Trial.AttemptVerdict == VerdictFailed && d.Do == Quarantine
+	that("a version has passed after its last machine type", "|PassType|PassTrial|", func(w model, d Decision) bool {
+		return w.f.Trial.MoreTypes == (d.Do == PassType)
+	}),
+	that("only a judged version gets a verdict", "|PassType|PassTrial|Quarantine|", func(w model, d Decision) bool {
+		return w.f.Trial.AttemptVerdict == VerdictPassed && d.Do != Quarantine || w.f.Trial.AttemptVerdict == VerdictFailed && d.Do == Quarantine
 	}),
 	that("a verdict is written before the trial is ended", "|EndTrial|", func(w model, _ Decision) bool {
 		judged := w.f.Trial.AttemptVerdict == VerdictPassed || w.f.Trial.AttemptVerdict == VerdictFailed
@@ -243,8 +255,10 @@ var trialMutants = wrong{
 			f.Trial.Verdict = VerdictPassed
 		}
 	}),
-	"takes a doubt for a pass":    with(mistaken(attemptVerdictOf, VerdictInconclusive, VerdictPassed)),
-	"takes a doubt for a failure": with(mistaken(attemptVerdictOf, VerdictInconclusive, VerdictFailed)),
+	"passes after the first machine type": with(func(f *Facts) { f.Trial.MoreTypes = false }),
+	"goes on to a type that there is not": replace(do(PassTrial), do(PassType)),
+	"takes a doubt for a pass":            with(mistaken(attemptVerdictOf, VerdictInconclusive, VerdictPassed)),
+	"takes a doubt for a failure":         with(mistaken(attemptVerdictOf, VerdictInconclusive, VerdictFailed)),
 	"promotes while the trial node is there": with(func(f *Facts) {
 		if f.Trial.Verdict == VerdictPassed {
 			f.Trial.Progress = NoTrial
@@ -378,6 +392,9 @@ func TestATrialAloud(t *testing.T) {
 	watched := "BeginTrial, WatchTrial, PassTrial, EndTrial, "
 	for _, w := range publishedVersions() {
 		want := before
+		if w.f.Trial.MoreTypes {
+			want += "BeginTrial, WatchTrial, PassType, EndTrial, "
+		}
 		if w.f.Trial.Needed {
 			want += watched
 		}

@@ -79,7 +79,7 @@ func planLines(plan Plan) []string {
 		add("keep the shared join credential in the image (AKS Engine: a client certificate of system:masters): " +
 			"every reader of the image is cluster-admin until you replace the cluster's CA")
 	}
-	for _, message := range append(trying(spec), changing(plan)...) {
+	for _, message := range slices.Concat(trying(spec), tryingAgain(plan.Estimate.Trials), changing(plan)) {
 		add("%s", message)
 	}
 	if len(plan.Retires) > 0 {
@@ -148,6 +148,19 @@ func trying(spec v1alpha1.PrototypeSpec) (lines []string) {
 	}
 	if s.Promotion.Mode == v1alpha1.PromotionManual {
 		lines = append(lines, fmt.Sprintf("wait up to %s for `kamino promote %s %s`", wording.Duration(s.Promotion.Timeout.Duration), spec.Pool, spec.Version))
+	}
+	return lines
+}
+
+// tryingAgain describes the trials on further machine types, with what the cloud bills for each.
+func tryingAgain(trials []estimate.TrialBill) (lines []string) {
+	for _, b := range trials {
+		least := "about"
+		if b.IsLeast {
+			least = "at least"
+		}
+		lines = append(lines, fmt.Sprintf("test the version again on a trial node of type %s, which costs %s %s of that machine",
+			b.MachineType, least, wording.Duration(b.Instance())))
 	}
 	return lines
 }

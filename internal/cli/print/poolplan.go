@@ -312,10 +312,8 @@ func captureLines(p PoolPlan) []string {
 	if len(p.Retires) > 0 {
 		add("retire %s", strings.Join(p.Retires, ", "))
 	}
-	if e := p.Estimate; e.Captures > 0 {
-		add("take about %s, with %s (median of %s in this cluster)", wording.Duration(e.Total()), meanwhile(e), wording.Count(e.Captures, "capture"))
-	} else {
-		add("take an unknown time: no capture %s has succeeded in this cluster", methodWord(p.Copy != nil))
+	for _, message := range append(tryingAgain(p.Estimate.Trials), durationSentence(p)) {
+		add("%s", message)
 	}
 	if p.ImageLimitWarning != "" && !slices.ContainsFunc(p.Refusals, func(r cloud.Refusal) bool { return r.Reason == imagecount.TooManyImages }) {
 		lines = append(lines, "Captures will soon be refused: "+p.ImageLimitWarning)
@@ -324,6 +322,13 @@ func captureLines(p PoolPlan) []string {
 		add("make more changes that could not be determined: %s", p.Error)
 	}
 	return lines
+}
+
+func durationSentence(p PoolPlan) string {
+	if e := p.Estimate; e.Captures > 0 {
+		return fmt.Sprintf("take about %s, with %s (median of %s in this cluster)", wording.Duration(e.Total()), meanwhile(e), wording.Count(e.Captures, "capture"))
+	}
+	return fmt.Sprintf("take an unknown time: no capture %s has succeeded in this cluster", methodWord(p.Copy != nil))
 }
 
 // donorSentences describe what happens to the donor and its pool, with the reason for the method.

@@ -18,6 +18,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/history"
+	"github.com/kamino-dev/kamino/internal/history/estimate"
 )
 
 var update = flag.Bool("update", false, "write the golden files again")
@@ -137,6 +138,33 @@ func TestPlanOfATrial(t *testing.T) {
 				t.Errorf("promotion %q:\n%s", promotion, message)
 			}
 		}
+	}
+}
+
+// TestPlanOfFurtherTrials names each machine type, and what its trial costs.
+func TestPlanOfFurtherTrials(t *testing.T) {
+	p := followed()[0]
+	p.Spec.Settings.Trial = v1alpha1.TrialSettings{MachineTypes: []string{"g5.xlarge"}, Soak: &metav1.Duration{Duration: 7 * time.Minute}}
+	for past, want := range map[time.Duration]string{0: "at least 7m00s", 26 * time.Minute: "about 13m00s"} {
+		var before []v1alpha1.Prototype
+		if past > 0 {
+			from, to := metav1.NewMicroTime(now), metav1.NewMicroTime(now.Add(past))
+			tried := *p.DeepCopy()
+			tried.Status.Phase = v1alpha1.PhaseSucceeded
+			tried.Status.Steps = []v1alpha1.Step{{Phase: v1alpha1.PhaseRunningTrial, StartedAt: from, FinishedAt: &to}}
+			before = append(before, tried)
+		}
+		e := estimate.Of(before, p.Spec.Settings.CopiesDonor()).Tried(p.Spec.Settings)
+		want = "  test the version again on a trial node of type g5.xlarge, which costs " + want + " of that machine"
+		for of, message := range map[string][]string{"capture": planLines(Plan{Prototype: p, Estimate: e}), "pool": captureLines(PoolPlan{Donor: "a", Captures: true, Estimate: e})} {
+			if text := strings.Join(message, "\n"); strings.Count(text, want) != 1 {
+				t.Errorf("the plan of a %s does not say %q:\n%s", of, want, text)
+			}
+		}
+	}
+	p.Spec.Settings.Trial.Mode = v1alpha1.TrialOff
+	if e := (estimate.Estimate{}).Tried(p.Spec.Settings); len(e.Trials) > 0 {
+		t.Errorf("without a trial: %+v", e.Trials)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
 )
@@ -34,7 +35,9 @@ func (p *PoolProvider) PreflightTrial(ctx context.Context, spec cloud.TrialSpec)
 	if found := refuseBeside(ref, r, "set settings.trial.mode to Off"); len(found) > 0 {
 		return found, nil
 	}
-	in := launch(ref, r, besideSpec{ami: sdk.ToString(r.data.ImageId), version: spec.Version, tags: spec.Tags})
+	in := launch(ref, r, besideSpec{
+		ami: sdk.ToString(r.data.ImageId), version: spec.Version, instanceType: types.InstanceType(spec.MachineType), tags: spec.Tags,
+	})
 	return p.launches.denied(ctx, "try to launch for", ref, in, cloud.ForTrialApart)
 }
 
@@ -79,7 +82,9 @@ func (p *PoolProvider) EnsureTrial(ctx context.Context, spec cloud.TrialSpec) (c
 	if err != nil {
 		return cloud.Trial{}, err
 	}
-	return p.launches.ensure(ctx, opTry, ref, r, besideSpec{ami: ami, version: spec.Version, tags: spec.Tags})
+	return p.launches.ensure(ctx, opTry, ref, r, besideSpec{
+		ami: ami, version: spec.Version, instanceType: types.InstanceType(spec.MachineType), tags: spec.Tags,
+	})
 }
 
 // EndTrial implements cloud.PoolProvider.

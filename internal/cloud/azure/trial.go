@@ -47,7 +47,7 @@ type apartRef struct {
 
 func newTrialRef(spec cloud.TrialSpec) (apartRef, error) {
 	r, err := versionOfPool(spec.Pool, spec.Version)
-	return apartRef{versionRef: r, apartKind: ofTrial, spec: spec}, err
+	return apartRef{versionRef: r, apartKind: ofTrial, spec: spec, vmSize: spec.MachineType}, err
 }
 
 // digest identifies the scale set in ten characters that every name allows.

@@ -52,7 +52,10 @@ func (r *PoolProvider) EnsureTrial(ctx context.Context, spec cloud.TrialSpec) (c
 		if err != nil {
 			return apartSpec{}, err
 		}
-		kind, err := r.typeOfTrial(ctx, v)
+		kind := spec.MachineType
+		if kind == "" {
+			kind, err = r.typeOfTrial(ctx, v)
+		}
 		return apartSpec{apartRecord: apartRecord{Version: spec.Version, Image: spec.To, Tags: spec.Tags}, native: native, instanceType: kind}, err
 	})
 }

@@ -29,7 +29,7 @@ func TestTrial(t *testing.T) {
 	e := newTestEnv(t, guarded)
 	e.claim("one", "aws:///eu-central-1a/i-00000000000000001", stock)
 	before := e.now()
-	spec := cloud.TrialSpec{ImageRef: cloud.ImageRef{Pool: e.id, Version: "v1"}, Name: "capture-1", To: region + "/v1", Tags: map[string]string{cloud.TagUID: "u"}}
+	spec := cloud.TrialSpec{ImageRef: cloud.ImageRef{Pool: e.id, Version: "v1"}, Name: "capture-1", MachineType: "m6i.4xlarge", To: region + "/v1", Tags: map[string]string{cloud.TagUID: "u"}}
 	made, err := e.EnsureTrial(t.Context(), spec)
 	e.must(err)
 	if made.State != cloud.Pending {
@@ -47,7 +47,7 @@ func TestTrial(t *testing.T) {
 	in := func(key, value string) any {
 		return map[string]any{"key": key, "operator": "In", "values": []any{value}}
 	}
-	if diff := cmp.Diff([]any{in(labelArch, "amd64"), in(labelType, "m6i.large"), in(labelCapacityType, "on-demand")}, requirements); diff != "" {
+	if diff := cmp.Diff([]any{in(labelArch, "amd64"), in(labelType, "m6i.4xlarge"), in(labelCapacityType, "on-demand")}, requirements); diff != "" {
 		t.Errorf("the requirements (-want +have):\n%s", diff)
 	}
 	if claim.GetLabels()["example.com/tier"] != "free" || claim.GetLabels()[labelPool] != "" {

@@ -41,7 +41,7 @@ func (r *PoolProvider) EnsureTrial(ctx context.Context, spec cloud.TrialSpec) (c
 	}
 	return a.ensure(ctx, func(ctx context.Context, v view) (apartSpec, error) {
 		native, err := r.images.NativeImage(ctx, v.region, spec.To)
-		return apartSpec{apartRecord: apartRecord{Version: spec.Version, Image: spec.To, Tags: spec.Tags}, native: native}, err
+		return apartSpec{apartRecord: apartRecord{Version: spec.Version, Image: spec.To, Tags: spec.Tags}, native: native, instanceType: spec.MachineType}, err
 	})
 }
 

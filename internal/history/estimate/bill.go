@@ -1,6 +1,7 @@
 package estimate
 
 import (
+	"cmp"
 	"math"
 	"time"
 
@@ -39,6 +40,29 @@ func (e Estimate) Billed(instanceType string, diskGB int64) Estimate {
 func (b Bill) Instance() time.Duration {
 	return time.Duration(math.Round(b.InstanceHours*3600)) * time.Second
 }
+
+// TrialBill is what the cloud bills for the trial on a further machine type.
+type TrialBill struct {
+	MachineType   string  `json:"machineType"`
+	InstanceHours float64 `json:"instanceHours"`
+	// IsLeast: no trial has ended in this cluster, so that the time is only that of the soak.
+	IsLeast bool `json:"isLeast,omitempty"`
+}
+
+// Tried returns the estimate with the bills of the trials on further machine types.
+func (e Estimate) Tried(s v1alpha1.Settings) Estimate {
+	if s = s.Defaulted(); !s.HasTrial() {
+		return e
+	}
+	seconds := cmp.Or(e.TrialSeconds, int64(s.Trial.Soak.Seconds()))
+	for _, kind := range s.Trial.MachineTypes {
+		e.Trials = append(e.Trials, TrialBill{MachineType: kind, InstanceHours: hours(seconds), IsLeast: e.TrialSeconds == 0})
+	}
+	return e
+}
+
+// Instance returns how long the trial's instance runs.
+func (b TrialBill) Instance() time.Duration { return Bill{InstanceHours: b.InstanceHours}.Instance() }
 
 // hours rounds to a ten-thousandth of an hour, which is less than a second.
 func hours(seconds int64) float64 { return math.Round(float64(seconds)/0.36) / 10000 }

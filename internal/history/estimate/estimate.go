@@ -29,6 +29,10 @@ type Estimate struct {
 	WorkshopSeconds int64 `json:"workshopSeconds,omitempty"`
 	// Bill is what the cloud bills for a capture by copy; nil for a capture in place, and before the first capture by copy.
 	Bill *Bill `json:"bill,omitempty"`
+	// Trials are the bills of the trials on further machine types.
+	Trials []TrialBill `json:"trials,omitempty"`
+	// TrialSeconds is how long a trial takes on one machine type.
+	TrialSeconds int64 `json:"trialSeconds,omitempty"`
 }
 
 // Total returns the duration of all steps.
@@ -49,6 +53,7 @@ func Of(prototypes []v1alpha1.Prototype, copies bool) Estimate {
 		order    []v1alpha1.Phase
 		steps    = map[v1alpha1.Phase][]time.Duration{}
 		held     []time.Duration
+		trials   []time.Duration
 	)
 	for i := range prototypes {
 		p := &prototypes[i]
@@ -61,6 +66,9 @@ func Of(prototypes []v1alpha1.Prototype, copies bool) Estimate {
 				order = append(order, phase)
 			}
 			steps[phase] = append(steps[phase], took)
+			if phase == v1alpha1.PhaseRunningTrial {
+				trials = append(trials, took/time.Duration(1+len(p.Spec.Settings.Trial.MachineTypes)))
+			}
 		}
 		if donor := p.Status.Donor; donor != nil && donor.ReservedAt != nil && donor.ReleasedAt != nil {
 			held = append(held, donor.ReleasedAt.Sub(donor.ReservedAt.Time))
@@ -73,6 +81,7 @@ func Of(prototypes []v1alpha1.Prototype, copies bool) Estimate {
 		total += took
 		estimate.Steps = append(estimate.Steps, Step{phase, int64(took.Round(time.Second).Seconds())})
 	}
+	estimate.TrialSeconds = int64(median(trials).Round(time.Second).Seconds())
 	estimate.Seconds = int64(total.Round(time.Second).Seconds())
 	reserved := int64(median(held).Round(time.Second).Seconds())
 	if copies {

@@ -18,7 +18,9 @@ type trial struct {
 	name           string
 	pool           cloud.PoolID
 	version, image string
-	tags           map[string]string
+	// machineType is what the trial asked for; empty for the type of the pool.
+	machineType string
+	tags        map[string]string
 	// built are all instances of the trial, including removed instances.
 	built []*instance
 	// isEnding is true during the removal of the trial.
@@ -142,7 +144,7 @@ func (c *PoolProvider) EnsureTrial(ctx context.Context, spec cloud.TrialSpec) (c
 		return cloud.Trial{}, refused(cloud.QuotaExceeded, opEnsureTrial, resource, "OperationNotAllowed",
 			fmt.Sprintf("the quota of %d instances is used up", c.config.Quota.Instances))
 	}
-	t := &trial{name: spec.Name, pool: p.id, version: v.version, image: v.id, tags: maps.Clone(spec.Tags)}
+	t := &trial{name: spec.Name, pool: p.id, version: v.version, image: v.id, machineType: spec.MachineType, tags: maps.Clone(spec.Tags)}
 	if found := p.notCopyable(spec.RemoveBootstrap, spec.CustomData); found != nil {
 		return cloud.Trial{}, found[0].Error(phrase(opEnsureTrial), string(p.id))
 	}
@@ -174,7 +176,7 @@ type failingTrials struct {
 // bootTrial starts the first instance of a trial, or injects a failure.
 func (c *pools) bootTrial(t *trial, failing *failingTrials) {
 	m := t.built[0]
-	if failing.left == 0 {
+	if only := failing.how.MachineType; failing.left == 0 || only != "" && only != t.machineType {
 		c.start(m)
 		return
 	}
@@ -196,6 +198,8 @@ type TrialFailure struct {
 	// Unfilled: the cloud creates no instance. Source: Compute REST API, Virtual Machine Scale Sets, provisioningState;
 	// "Troubleshoot allocation failures". Retries: the cloud tries again and again, as Cluster API's provider for AWS does.
 	Unfilled, Retries bool
+	// MachineType is the only type whose trials fail; empty for all.
+	MachineType string
 }
 
 // FailTrials makes the instances of the next n trials fail.

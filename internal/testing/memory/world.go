@@ -140,6 +140,8 @@ type TrialView struct {
 	Pool cloud.PoolID
 	// Version is the version of the image; empty for another image.
 	Version string
+	// MachineType is what the trial asked for; empty for the type of the pool.
+	MachineType string
 	// Instances are the remaining instances of the trial.
 	Instances []cloud.InstanceID
 	Tags      map[string]string
@@ -225,7 +227,7 @@ func (c *Cloud) World() World {
 
 func trialViews(all []*trial) (views []TrialView) {
 	for _, t := range all {
-		view := TrialView{Name: t.name, Pool: t.pool, Version: t.version, Tags: maps.Clone(t.tags)}
+		view := TrialView{Name: t.name, Pool: t.pool, Version: t.version, MachineType: t.machineType, Tags: maps.Clone(t.tags)}
 		for _, m := range t.remaining() {
 			view.Instances = append(view.Instances, m.id)
 		}

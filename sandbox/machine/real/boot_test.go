@@ -29,8 +29,11 @@ var bootPrograms = map[string]string{
 	"qemu-system-x86_64": "qemu-system-x86", "sfdisk": "fdisk", "mkfs.vfat": "dosfstools", "mcopy": "mtools", "mkfs.xfs": "xfsprogs", "ssh": "openssh-client", "ssh-keygen": "openssh-client",
 }
 
-// ovmf is the firmware of Debian's package ovmf: its code, and its variables.
-var ovmf = [2]string{"/usr/share/OVMF/OVMF_CODE_4M.fd", "/usr/share/OVMF/OVMF_VARS_4M.fd"}
+// ovmf is the firmware of Debian's package ovmf: its code, and its variables. Those for Secure Boot have Microsoft's keys.
+var (
+	ovmf       = [2]string{"/usr/share/OVMF/OVMF_CODE_4M.fd", "/usr/share/OVMF/OVMF_VARS_4M.fd"}
+	ovmfSecure = [2]string{"/usr/share/OVMF/OVMF_CODE_4M.ms.fd", "/usr/share/OVMF/OVMF_VARS_4M.ms.fd"}
+)
 
 // TestBootChain boots machines as a cloud does: firmware, GRUB, kernel, initramfs, systemd. The donor is generalized while it runs,
 // and switches itself off. Its disk boots on other hardware than its own.
@@ -147,6 +150,8 @@ func (l *lab) vmClones(t *testing.T, image, recipe string) (ids [2]identity) {
 type hardware struct {
 	uefi bool
 	disk diskDriver
+	// secure switches Secure Boot on, with UEFI.
+	secure bool
 }
 
 // diskDriver is Linux's driver for the disk of a machine.
@@ -223,9 +228,14 @@ func (h hardware) options(t *testing.T, image string) []string {
 		options = append(options, "-device", "virtio-scsi-pci")
 	}
 	options = append(options, "-device", cmp.Or(device, "virtio-blk-pci")+",drive=disk,serial="+rand.Text()[:13])
-	if h.uefi {
-		run(t, "cp", ovmf[1], image+".vars")
-		options = append(options, "-drive", "if=pflash,format=raw,readonly=on,file="+ovmf[0], "-drive", "if=pflash,format=raw,file="+image+".vars")
+	firmware := ovmf
+	if h.secure {
+		firmware = ovmfSecure
+		options = append(options, "-machine", "smm=on", "-global", "driver=cfi.pflash01,property=secure,value=on")
+	}
+	if h.uefi || h.secure {
+		run(t, "cp", firmware[1], image+".vars")
+		options = append(options, "-drive", "if=pflash,format=raw,readonly=on,file="+firmware[0], "-drive", "if=pflash,format=raw,file="+image+".vars")
 	}
 	return options
 }

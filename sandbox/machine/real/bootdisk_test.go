@@ -119,6 +119,17 @@ END
 	sed -i "s,root=UUID,fips=1 root=UUID," /boot/grub/grub.cfg; cd /boot; name=vmlinuz-$version
 	`
 
+// foreignModule replaces the driver of the root disk by one from outside the kernel, without a signature.
+const foreignModule = `mkdir -p /lib/modules/$version/updates; python3 - $version <<"END"
+import sys
+modules, end = "/lib/modules/" + sys.argv[1], b"~Module signature appended~\n"
+with open(modules + "/kernel/drivers/block/virtio_blk.ko", "rb") as f: module = f.read()
+assert module.endswith(end) and b"intree=Y" in module
+size = int.from_bytes(module[-len(end) - 4:-len(end)], "big") + 12 + len(end)
+with open(modules + "/updates/virtio_blk.ko", "wb") as f: f.write(module[:-size].replace(b"intree=Y", b"xntree=Y"))
+END
+	depmod $version; update-initramfs -u -k $version`
+
 // brokenDisks by name. A script runs in the root directory, and knows the version of the kernel.
 var brokenDisks = map[string]brokenDisk{
 	"BIOS":                {target: "local-fs"},
@@ -152,6 +163,11 @@ var brokenDisks = map[string]brokenDisk{
 		script:  fips + `sha512hmac $name >.$name.hmac; efi=$(sed -n "s,^\(UUID=[^ ]*\) /boot/efi .*,\1,p" /etc/fstab); sed -i "s,fips=1,fips=1 boot=$efi," grub/grub.cfg`,
 		control: "FIPS integrity test failed", remedy: "--args=boot=UUID=",
 	},
+	"Secure Boot": {hardware: hardware{secure: true}},
+	"Secure Boot, foreign module": {
+		script: foreignModule, hardware: hardware{secure: true}, control: `\(initramfs\)`, remedy: "switch Secure Boot off in the recipe",
+	},
+	"foreign module, no Secure Boot": {script: foreignModule},
 	"kernel without its initramfs": {
 		script:  `cp /boot/vmlinuz-$version /boot/vmlinuz-9.9.9-cloud-amd64; sed -i "s,vmlinuz-$version,vmlinuz-9.9.9-cloud-amd64,; /^\sinitrd/d" /boot/grub/grub.cfg`,
 		control: "Kernel panic", remedy: "update-initramfs",
@@ -204,6 +220,9 @@ func (d brokenDisk) test(t *testing.T, kamino, image string) {
 			run(t, "sh", "-c", `cd "$1" && cp -a hostname hostname.donor && cp -a machine-id machine-id.donor && : >hostname && : >machine-id`, "sh", filepath.Join(root, "etc"))
 		}
 	})
+	if d.hardware.secure {
+		d.signed(t, image)
+	}
 	control := ""
 	if d.control != "" {
 		control = d.fate(t, image)
@@ -217,6 +236,43 @@ func (d brokenDisk) test(t *testing.T, kamino, image string) {
 	d.judge(t, control, refusal, clone)
 }
 
+// signed gives a disk the boot chain that Debian and Microsoft have signed: shim, and GRUB.
+func (d brokenDisk) signed(t *testing.T, image string) {
+	t.Helper()
+	const packages = "shim-signed,grub-efi-amd64-signed"
+	from := t.TempDir()
+	run(t, "tar", "-C", from, "-xf", cached(t, "signed", packages, func(tarball string) {
+		run(t, "mmdebstrap", "--quiet", "--mode=root", "--variant=extract", "--include="+packages, suite, tarball)
+	}))
+	menu := ""
+	mounted(t, image, func(root string) {
+		content, err := os.ReadFile(filepath.Join(root, "boot/grub/grub.cfg"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		id := regexp.MustCompile(`root=UUID=(\S+)`).FindSubmatch(content)
+		menu = fmt.Sprintf("search.fs_uuid %s root\nset prefix=($root)/boot/grub\nconfigfile $prefix/grub.cfg\n", id[1])
+	})
+	write(t, filepath.Join(from, "grub.cfg"), menu, 0o644)
+	partition := fmt.Sprintf("%s@@%d", image, 8192*512)
+	run(t, "mmd", "-i", partition, "::EFI/debian")
+	for source, target := range map[string]string{
+		"usr/lib/shim/shimx64.efi.signed": "BOOT/BOOTX64.EFI", "usr/lib/grub/x86_64-efi-signed/grubx64.efi.signed": "BOOT/grubx64.efi", "grub.cfg": "debian/grub.cfg",
+	} {
+		run(t, "mcopy", "-o", "-i", partition, filepath.Join(from, source), "::EFI/"+target)
+	}
+}
+
+// firmwareOf shows a look at a directory what the firmware of its machine says about Secure Boot.
+func (d brokenDisk) firmwareOf(t *testing.T, root string, look func()) {
+	t.Helper()
+	if d.hardware.secure {
+		write(t, filepath.Join(root, "sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"), "\x06\x00\x00\x00\x01", 0o644)
+		defer run(t, "rm", "-r", filepath.Join(root, "sys/firmware"))
+	}
+	look()
+}
+
 // generalize generalizes a disk after the control, unless Kamino refuses the disk.
 func (d brokenDisk) generalize(t *testing.T, kamino, image string) (refusal string) {
 	t.Helper()
@@ -224,9 +280,12 @@ func (d brokenDisk) generalize(t *testing.T, kamino, image string) (refusal stri
 		if d.control != "" {
 			run(t, "sh", "-c", `cd "$1" && mv hostname.donor hostname && mv machine-id.donor machine-id`, "sh", filepath.Join(root, "etc"))
 		}
-		if code, output := kaminoOn(t, kamino, "inspect", "--root", root, "--profile", "bootstrap"); code == 3 {
-			refusal = string(output)
-		} else {
+		d.firmwareOf(t, root, func() {
+			if code, output := kaminoOn(t, kamino, "inspect", "--root", root, "--profile", "bootstrap"); code == 3 {
+				refusal = string(output)
+			}
+		})
+		if refusal == "" {
 			run(t, kamino, "generalize", "--root", root, "--profile", "bootstrap")
 		}
 	})
@@ -254,12 +313,16 @@ func (d brokenDisk) fate(t *testing.T, image string) (found string) {
 	if d.target != "" {
 		end = trouble + `|Reached target [^\n]*` + d.target + `\.target`
 	}
+	const secured = "secureboot: Secure boot enabled"
 	m := &machine{name: filepath.Base(image), image: image, ended: make(chan struct{})}
 	m.spawn = exec.Command("qemu-system-x86_64", append(d.hardware.options(t, image), "-nic", "none", "-snapshot")...)
 	m.switchOn(t)
 	await(t, m.name+" to boot, or to fail", func() bool {
 		console, err := os.ReadFile(image + ".console")
 		found = regexp.MustCompile(end).FindString(string(console))
+		if found != "" && d.hardware.secure && !strings.Contains(string(console), secured) {
+			t.Errorf("the console does not say %q", secured)
+		}
 		return err != nil || found != ""
 	})
 	found = found[max(0, len(found)-80):]

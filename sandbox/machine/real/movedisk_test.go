@@ -104,7 +104,8 @@ func (m *movedDisks) onDonor(t *testing.T, donor diskDriver) (built map[string]s
 		for kind, build := range kindsOfDonor {
 			script += "out=/var/tmp/" + fileOf(kind) + "\n" + build + "\n"
 		}
-		script += "}\n(build) && echo the build has ended\nfor key in s u o; do echo $key >/proc/sysrq-trigger; done\nsleep infinity\n"
+		// The sync of SysRq does not wait for the disk.
+		script += "}\n(build) && sync && echo the build has ended\nfor key in s u o; do echo $key >/proc/sysrq-trigger; done\nsleep infinity\n"
 		write(t, filepath.Join(root, "usr/local/sbin/build"), script, 0o755)
 		run(t, "sed", "-i", "s,root=UUID,init=/usr/local/sbin/build root=UUID,", filepath.Join(root, "boot/grub/grub.cfg"))
 	})

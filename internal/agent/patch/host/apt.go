@@ -349,7 +349,7 @@ func (a *aptNode) finish(ctx context.Context, planned []patch.Change, o output) 
 		return &patch.Failure{Reason: patch.InstallFailed, Message: fmt.Sprintf(
 			"apt-get exited 0, but %d of %d patches are not installed, for example %s", len(a.report.Pending), len(planned), a.report.Pending[0].Name)}
 	}
-	return nil
+	return a.keepsModules()
 }
 
 // cves reads the CVE numbers of an installed change from the package's changelog. Nothing is known without a changelog.

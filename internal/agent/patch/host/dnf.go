@@ -273,7 +273,7 @@ func (d *dnfNode) finish(ctx context.Context, s state, o output) *patch.Failure 
 		return &patch.Failure{Reason: patch.InstallFailed, Message: fmt.Sprintf(
 			"dnf exited 0, but transaction %s of its history has the return code %q", last.ID, last.ReturnCode)}
 	}
-	return nil
+	return d.keepsModules()
 }
 
 // witnesses fills in the need of a reboot.
