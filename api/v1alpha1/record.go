@@ -202,6 +202,8 @@ type TrialRecord struct {
 	ObservedAt  *metav1.Time    `json:"observedAt,omitempty"`
 	Unobserved  metav1.Duration `json:"unobserved,omitzero"`
 	FailedReads int             `json:"failedReads,omitempty"`
+	// Reboot is the restart of the attempt's instance; nil before the decision.
+	Reboot *TrialReboot `json:"reboot,omitempty"`
 	// CleaningUp: whatever there is of the attempt is removed.
 	CleaningUp bool `json:"cleaningUp,omitempty"`
 	// CleanupStartedAt is since when.
@@ -217,6 +219,16 @@ type TrialRecord struct {
 	CloudError *TrialCloudError `json:"cloudError,omitempty"`
 }
 
+// TrialReboot is the restart of a trial's instance. It is recorded before the cloud is asked, and again when the cloud has accepted it.
+type TrialReboot struct {
+	// Boot is the boot ID of the Node at the decision. Another boot needs no restart any more.
+	Boot string `json:"boot"`
+	// AcceptedAt is when the cloud accepted the restart; nil before.
+	AcceptedAt *metav1.Time `json:"acceptedAt,omitempty"`
+	// Skipped is why the cloud was not asked, or why it refused for good; empty without a reason.
+	Skipped string `json:"skipped,omitempty"`
+}
+
 // TrialNodeRecord is an instance of a trial with a Node that names the instance, and Kamino's observations and changes of
 // the Node. The Node itself is no source: any client with write access to Nodes could change the values.
 type TrialNodeRecord struct {
@@ -227,6 +239,9 @@ type TrialNodeRecord struct {
 	UID  types.UID `json:"uid,omitempty"`
 	// Boot is the first boot of the Node.
 	Boot string `json:"boot,omitempty"`
+	// SecondBoot is the boot after the restart of the instance, and ReadyAgain the time of its first Ready.
+	SecondBoot string      `json:"secondBoot,omitempty"`
+	ReadyAgain metav1.Time `json:"readyAgain,omitzero"`
 	// Cordoned and Excluded report that the trial cordoned the Node, and removed the Node from load balancers' backends.
 	Cordoned bool `json:"cordoned,omitempty"`
 	Excluded bool `json:"excluded,omitempty"`

@@ -120,6 +120,7 @@ func (t trialReader) judgeAttempt(ctx context.Context, w *pass) error {
 	w.trial.subject.PoolInstances = func() ([]cloud.Instance, error) { return t.cloud.Instances(ctx, w.pool) }
 	verdict := t.observeNode(ctx, w)
 	w.trial.verdict = &verdict
+	f.Trial.RebootDue = verdict.RebootDue
 	switch verdict.Result {
 	case trial.Passed:
 		f.Trial.AttemptVerdict = plan.VerdictPassed
@@ -165,6 +166,7 @@ func subjectOf(w *pass, now time.Time) trial.Subject {
 		f.Expectations = append(f.Expectations, trial.Expectation{Name: trial.CheckName(e.Name)})
 	}
 	f.Instance = trial.InstanceOf(r, seen, now)
+	f.Reboot = trial.RebootOf(r, *p.Spec.Settings.Trial.Reboot)
 	return trial.Subject{
 		Prototype: p,
 		Pool:      w.pool,
@@ -172,6 +174,7 @@ func subjectOf(w *pass, now time.Time) trial.Subject {
 		Attempt:   r.Attempt,
 		Instances: seen.Instances,
 		Known:     r.Nodes,
+		Restart:   r.Reboot,
 		Image:     w.image.version,
 		Facts:     f,
 	}

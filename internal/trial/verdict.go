@@ -14,6 +14,8 @@ type Verdict struct {
 	Message string `json:"message"`
 	// Checks are all checks in order. Checks not reached are Pending.
 	Checks []Check `json:"checks"`
+	// RebootDue is true if the instance must be restarted now.
+	RebootDue bool `json:"-"`
 }
 
 // severity orders the results of several checks: a failure decides, then pending, then inconclusive.
@@ -23,6 +25,9 @@ var severity = map[Result]int{Skipped: 0, Passed: 0, Inconclusive: 1, Pending: 2
 // decides.
 func Judge(f Facts) Verdict {
 	f.Limits = f.Limits.Defaulted()
+	if f.Reboot.Booted { // the first boot has passed the soak
+		f.Limits.Soak = f.Limits.Settle
+	}
 	v := Verdict{Result: Passed, Message: "every check has passed"}
 	if sentence, ends := f.credential(); !ends {
 		v.Message += sentence
@@ -30,17 +35,27 @@ func Judge(f Facts) Verdict {
 	open := true
 	for _, check := range checksOf(f) {
 		c := Check{check.name, Pending, v1alpha1.TrialWaiting}
-		if open {
+		if open && f.isTurnOf(check.name, v.Result) {
 			c.Result, c.Message = check.look(f)
 			v.weigh(c)
+			v.RebootDue = check.name == Rebooted && f.Reboot.isDue()
+			open = v.Result != Failed && (!check.gate || c.Result == Passed)
 		}
-		open = open && v.Result != Failed && (!check.gate || c.Result == Passed)
 		v.Checks = append(v.Checks, c)
 	}
 	if v.Result == Pending && f.FailedReads >= mostUnread {
 		v.Result, v.Message = Inconclusive, fmt.Sprintf("the last %d observations of the trial failed", f.FailedReads)
 	}
 	return v
+}
+
+// isTurnOf reports whether a check is evaluated, after checks with the result so far. Between two boots, only the instance and the second boot
+// are checked.
+func (f Facts) isTurnOf(check CheckName, before Result) bool {
+	if check == Rebooted {
+		return before == Passed
+	}
+	return check == Provisioned || !f.Reboot.isUnderWay()
 }
 
 // weigh lets a check decide if its result is more severe than the results before.

@@ -27,6 +27,9 @@ func (w *cloudEnv) harness() cloudtest.Harness {
 			t.Helper()
 			w.powerOffGuest(id)
 		},
+		Boots: func(_ testing.TB, id cloud.InstanceID) int {
+			return w.fleet.Machine(strings.ToLower(strings.TrimPrefix(string(id), "azure://"))).Boots
+		},
 		Console: func(_ testing.TB, id cloud.InstanceID, text string) {
 			w.fleet.SetConsole(strings.ToLower(strings.TrimPrefix(string(id), "azure://")), text)
 		},

@@ -91,6 +91,8 @@ const (
 	BeginTrial Action = "BeginTrial"
 	// WatchTrial inspects the trial node, and records the results.
 	WatchTrial Action = "WatchTrial"
+	// RebootTrial records that the instance of the trial node restarts, and then asks the cloud for it.
+	RebootTrial Action = "RebootTrial"
 	// PassTrial tags the image: the version has passed its trial.
 	PassTrial Action = "PassTrial"
 	// Quarantine tags the image: the version has failed its trial, and no recipe may name the version.
@@ -118,7 +120,7 @@ var Actions = []Action{
 	Wait, Refuse, Look, Reserve, Record, Relock, Note, Protect, PatchDonor, Cordon, Evict, Order, Generalize, Adopt, Believe, Stop, TakeSnapshot,
 	BeginWorkshop, QuiesceDonor, CopyRunning, DeleteRawCopy, AttachVolume, DetachVolume, DeleteVolume, EndWorkshop, DeletePod, DeleteOrder, Return,
 	Start, Unprotect, Serve, Release, Forget, Publish, DeleteSnapshot,
-	BeginTrial, WatchTrial, PassTrial, Quarantine, EndTrial, SaveRecipe, Promote, Retire, Succeed, Fail,
+	BeginTrial, WatchTrial, RebootTrial, PassTrial, Quarantine, EndTrial, SaveRecipe, Promote, Retire, Succeed, Fail,
 	DeleteImage, Close,
 }
 

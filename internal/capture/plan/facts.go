@@ -114,6 +114,8 @@ type TrialFacts struct {
 	Progress Trial
 	// AttemptVerdict is the verdict of the current attempt.
 	AttemptVerdict TrialVerdict
+	// RebootDue: every other check has passed, and the restart of the instance is not recorded as accepted.
+	RebootDue bool
 	// Paused: the last attempt was inconclusive, and the next attempt is not due.
 	Paused bool
 	// Over: the attempts have exceeded the trial's timeout.

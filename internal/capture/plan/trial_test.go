@@ -13,6 +13,8 @@ type trialModel struct {
 	made, going bool
 	// passed is the truth behind VersionVerdict: some attempt did pass. wronged: a version was quarantined that had not failed.
 	passed, wronged bool
+	// reboots: the instance restarts once before its verdict; restarted: the cloud was asked; decided: the record says so.
+	reboots, decided, restarted bool
 	// byHand: a person has pointed the recipe at the version.
 	byHand bool
 	// attempts that had something made.
@@ -39,6 +41,11 @@ func publishedVersions() []model {
 			}
 			w.f.Trial.Needed, w.f.Promotion.Manual = tries, manual
 			worlds = append(worlds, w.derived())
+			if tries {
+				again := w
+				again.tried.reboots = true
+				worlds = append(worlds, again.derived())
+			}
 		}
 	}
 	return worlds
@@ -49,7 +56,9 @@ func (w *model) deriveTrial() {
 	f := &w.f
 	if f.Trial.Progress == NoTrial || f.Trial.Progress == TrialEnding {
 		f.Trial.AttemptVerdict = NoVerdict
+		w.tried.decided, w.tried.restarted = false, false
 	}
+	f.Trial.RebootDue = f.Trial.RebootDue && f.Trial.Progress == TrialBuilt && f.Trial.AttemptVerdict == NoVerdict && w.tried.reboots && !w.tried.restarted
 	if f.Image.Version == Absent {
 		f.Trial.Verdict = NoVerdict
 	}
@@ -68,6 +77,8 @@ func (w *model) effectOfTrial(action Action) {
 			return
 		}
 		f.Trial.Progress, t.made, t.attempts = TrialMaking, true, t.attempts+1
+	case RebootTrial:
+		t.restarted, t.decided = t.decided, true
 	case PassTrial:
 		f.Trial.Verdict = VerdictPassed
 		t.passed = t.passed || f.Trial.AttemptVerdict == VerdictPassed
@@ -95,6 +106,11 @@ func (w *model) progressOfTrial() bool {
 		t.made = false
 	case f.Trial.Progress == TrialMaking:
 		f.Trial.Progress = TrialBuilt
+	case f.Trial.Progress == TrialBuilt && f.Trial.AttemptVerdict == NoVerdict && f.Trial.Verdict == NoVerdict && t.reboots && !t.restarted:
+		if f.Trial.RebootDue {
+			return false // until the planner restarts it
+		}
+		f.Trial.RebootDue = true
 	case f.Trial.Progress == TrialBuilt && f.Trial.AttemptVerdict == NoVerdict && f.Trial.Verdict == NoVerdict:
 		f.Trial.AttemptVerdict = VerdictPassed
 	case f.Trial.Paused:
@@ -143,7 +159,8 @@ func (w model) adverseToTrial() []model {
 				n.f.Trial.AttemptVerdict = VerdictFailed
 			}
 		})
-		add(func(n *model) { // another client removes the instance
+		add(func(n *model) { n.tried.reboots = false }) // the cloud denies the restart
+		add(func(n *model) {                            // another client removes the instance
 			if n.f.Trial.Progress == TrialBuilt {
 				n.f.Trial.AttemptVerdict, n.tried.made = VerdictInconclusive, false
 			}
@@ -159,7 +176,7 @@ func (w model) adverseToTrial() []model {
 }
 
 // ofTrials are the actions that belong to trials.
-const ofTrials = "|BeginTrial|WatchTrial|PassTrial|Quarantine|EndTrial|"
+const ofTrials = "|BeginTrial|WatchTrial|RebootTrial|PassTrial|Quarantine|EndTrial|"
 
 // goesOn are the actions that leave a trial behind, or end the capture.
 const goesOn = "|SaveRecipe|Promote|Retire|Succeed|Close|"
@@ -179,12 +196,16 @@ var trialRules = []rule{
 	that("an untried version is no success, unless a person has promoted it", "|Retire|Succeed|", func(w model, _ Decision) bool {
 		return !w.f.Trial.Needed || w.tried.byHand || w.tried.passed && w.f.Trial.Verdict == VerdictPassed
 	}),
-	that("a version that a person promoted is not tried and not quarantined", "|BeginTrial|WatchTrial|PassTrial|Quarantine|",
+	that("a version that a person promoted is not tried and not quarantined", "|BeginTrial|WatchTrial|RebootTrial|PassTrial|Quarantine|",
 		func(w model, _ Decision) bool { return w.f.Promotion.Recipe != RecipeHere }),
 	that("one attempt at a time", "|BeginTrial|", func(w model, _ Decision) bool {
 		return !w.tried.made && (w.f.Trial.Progress == NoTrial || w.f.Trial.Progress == TrialDecided) && w.f.Trial.Verdict == NoVerdict
 	}),
-	that("no attempt behind the end", "|BeginTrial|WatchTrial|PassTrial|Quarantine|", func(w model, _ Decision) bool {
+	that("an instance restarts only when all other checks have passed, and once", "|RebootTrial|", func(w model, _ Decision) bool {
+		return w.tried.reboots && w.f.Trial.RebootDue && !w.tried.restarted && w.f.Trial.AttemptVerdict == NoVerdict && !w.f.Trial.Over
+	}),
+	that("no wait for an instance that must restart", "|WatchTrial|", func(w model, _ Decision) bool { return !w.f.Trial.RebootDue }),
+	that("no attempt behind the end", "|BeginTrial|WatchTrial|RebootTrial|PassTrial|Quarantine|", func(w model, _ Decision) bool {
 		return !w.f.Deleting && !w.f.Failed
 	}),
 	that("no attempt before the pause is over, or behind the last", "|BeginTrial|", func(w model, _ Decision) bool {
@@ -243,8 +264,12 @@ var trialMutants = wrong{
 			f.Trial.Verdict = VerdictPassed
 		}
 	}),
-	"takes a doubt for a pass":    with(mistaken(attemptVerdictOf, VerdictInconclusive, VerdictPassed)),
-	"takes a doubt for a failure": with(mistaken(attemptVerdictOf, VerdictInconclusive, VerdictFailed)),
+	"passes a version that has booted once": replace(do(RebootTrial), do(PassTrial)),
+	"waits for a boot that nobody orders":   with(func(f *Facts) { f.Trial.RebootDue = false }),
+	"restarts the instance for ever":        replace(do(WatchTrial), do(RebootTrial)),
+	"restarts the instance behind the end":  where(func(f Facts, _ Decision) bool { return f.Trial.RebootDue && f.Deleting }, do(RebootTrial)),
+	"takes a doubt for a pass":              with(mistaken(attemptVerdictOf, VerdictInconclusive, VerdictPassed)),
+	"takes a doubt for a failure":           with(mistaken(attemptVerdictOf, VerdictInconclusive, VerdictFailed)),
 	"promotes while the trial node is there": with(func(f *Facts) {
 		if f.Trial.Verdict == VerdictPassed {
 			f.Trial.Progress = NoTrial
@@ -378,7 +403,10 @@ func TestATrialAloud(t *testing.T) {
 	watched := "BeginTrial, WatchTrial, PassTrial, EndTrial, "
 	for _, w := range publishedVersions() {
 		want := before
-		if w.f.Trial.Needed {
+		switch {
+		case w.tried.reboots:
+			want += "BeginTrial, WatchTrial, RebootTrial, WatchTrial, PassTrial, EndTrial, "
+		case w.f.Trial.Needed:
 			want += watched
 		}
 		if w.f.Promotion.Manual {

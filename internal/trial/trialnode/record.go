@@ -69,8 +69,8 @@ func (w *nodeWriter) hold(ctx context.Context, node *corev1.Node, k *trialRecord
 }
 
 // observe records the kubelet's Ready condition. A new transition time is a change, too: the node was briefly in another
-// state.
-func observe(k *trialRecord, node *corev1.Node, now metav1.Time) {
+// state. So is the boot after the restart of the instance: pods measure again, and restarts of DaemonSets count anew.
+func observe(k *trialRecord, node *corev1.Node, now metav1.Time, restart *v1alpha1.TrialReboot) {
 	ready, stamp := nodestate.Ready(node), ""
 	for _, c := range node.Status.Conditions {
 		if c.Type == corev1.NodeReady {
@@ -78,8 +78,21 @@ func observe(k *trialRecord, node *corev1.Node, now metav1.Time) {
 		}
 	}
 	now = metav1.NewTime(now.Truncate(1e9)) // the record keeps whole seconds
+	boot := node.Status.NodeInfo.BootID
+	if restart != nil && restart.Skipped == "" && k.SecondBoot == "" && boot != "" && boot != restart.Boot {
+		k.SecondBoot, k.Since = boot, metav1.Time{}
+		delete(k.Pods, measuring)
+		delete(k.Pods, control)
+		for name, set := range k.DaemonSets {
+			set.WasReady, set.UnreadySince = false, metav1.Time{}
+			k.DaemonSets[name] = set
+		}
+	}
 	if k.Since.IsZero() || k.Ready != ready || k.KubeletTime != stamp {
 		k.Ready, k.KubeletTime, k.Since = ready, stamp, now
+	}
+	if ready && k.SecondBoot != "" && k.ReadyAgain.IsZero() {
+		k.ReadyAgain = now
 	}
 	if ready && k.FirstReady.IsZero() {
 		k.FirstReady, k.Images = now, int32(min(len(node.Status.Images), 1<<20)) //nolint:gosec // bounded in the same line
@@ -158,7 +171,8 @@ func (a *attempt) letGo(ctx context.Context, k trialRecord) (left string, err er
 	if err != nil || node == nil || node.UID != k.UID {
 		return "", err
 	}
-	another := k.Boot != "" && node.Status.NodeInfo.BootID != k.Boot // a new machine under the name
+	boot := node.Status.NodeInfo.BootID
+	another := k.Boot != "" && boot != k.Boot && boot != k.SecondBoot // a new machine under the name
 	switch {
 	case a.has(cloud.InstanceID(k.Instance)):
 		return "", nil

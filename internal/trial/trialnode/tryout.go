@@ -111,9 +111,10 @@ func (a *attempt) observe(ctx context.Context) (trial.Observation, error) {
 	if f.Unproven, err = withoutKubelet(ctx, a, node); err != nil || f.Unproven != "" {
 		return trial.Observation{Facts: f}, err
 	}
-	observe(k, node, metav1.NewTime(f.Now))
+	observe(k, node, metav1.NewTime(f.Now), a.Restart)
 	f.Registered, f.WithoutProviderID = node.CreationTimestamp.Time, node.Spec.ProviderID == ""
 	f.Ready, f.WasReady, f.Changed = k.Ready, !k.FirstReady.IsZero(), k.Since.Time
+	f.Boot, f.Reboot.Booted, f.Reboot.Back = node.Status.NodeInfo.BootID, k.SecondBoot != "", k.ReadyAgain.Time
 	all := a.twins(node)
 	if err := proveKubelets(ctx, a, node, &all); err != nil {
 		return trial.Observation{}, err
