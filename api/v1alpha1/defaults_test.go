@@ -75,7 +75,7 @@ func TestDefaultedKeepsSetFields(t *testing.T) {
 		OutOfService: v1alpha1.OutOfServiceSettings{Deadline: metav1.Duration{Duration: time.Minute},
 			ReadyTimeout: metav1.Duration{Duration: time.Hour}, MaxUnavailable: &two},
 		Trial: v1alpha1.TrialSettings{
-			Mode: v1alpha1.TrialApart, Soak: &metav1.Duration{}, Timeout: metav1.Duration{Duration: time.Hour},
+			Mode: v1alpha1.TrialApart, Soak: &metav1.Duration{}, Reboot: new(false), Timeout: metav1.Duration{Duration: time.Hour},
 			IgnoreDaemonSets: []string{"kube-system/agent"}, IgnoreDifferences: []string{"clock"},
 			KeepFailed: metav1.Duration{Duration: time.Hour}, Job: "check",
 			Expect: []v1alpha1.TrialExpectation{{Name: "Devices", Expression: "true"}},

@@ -49,13 +49,13 @@ func Judge(f Facts) Verdict {
 	return v
 }
 
-// isTurnOf reports whether a check is evaluated, after checks with the result so far. Between two boots, only the instance and the second boot
-// are checked.
+// isTurnOf reports whether a check is evaluated, after checks with the result so far. Between two boots, only the instance, its Node and the
+// second boot are checked.
 func (f Facts) isTurnOf(check CheckName, before Result) bool {
 	if check == Rebooted {
 		return before == Passed
 	}
-	return check == Provisioned || !f.Reboot.isUnderWay()
+	return check == Provisioned || check == Registered || !f.Reboot.isUnderWay()
 }
 
 // weigh lets a check decide if its result is more severe than the results before.

@@ -28,7 +28,12 @@ func (w *cloudEnv) harness() cloudtest.Harness {
 			w.powerOffGuest(id)
 		},
 		Boots: func(_ testing.TB, id cloud.InstanceID) int {
-			return w.fleet.Machine(strings.ToLower(strings.TrimPrefix(string(id), "azure://"))).Boots
+			for _, spec := range w.cloud.Specs() {
+				if w.p.SameInstance(cloud.InstanceID(spec.ProviderID), id) {
+					return w.fleet.Machine(spec.ID).Boots
+				}
+			}
+			return 0
 		},
 		Console: func(_ testing.TB, id cloud.InstanceID, text string) {
 			w.fleet.SetConsole(strings.ToLower(strings.TrimPrefix(string(id), "azure://")), text)
