@@ -256,6 +256,9 @@ type TrialNodeRecord struct {
 	FirstTaints []string `json:"firstTaints,omitempty"`
 	// Pods of the trial by role, and the user's Job.
 	Pods map[string]types.UID `json:"pods,omitempty"`
+	// Logs is whether the API server read the log of a pod on the Node, as text, and LogsUnread since when it did not.
+	Logs       string      `json:"logs,omitempty"`
+	LogsUnread metav1.Time `json:"logsUnread,omitzero"`
 	// WithoutProviderID: the Node has no provider ID.
 	WithoutProviderID bool `json:"withoutProviderID,omitempty"`
 	// DaemonSets are the pods of DaemonSets on the Node, by namespace/name.

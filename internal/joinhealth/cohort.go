@@ -31,6 +31,8 @@ type CohortNode struct {
 	// PodsSeen: someone looked at the pods within the last hour. PodsFail is a workload that fails on the node, as PodsFailing returned it.
 	PodsSeen bool
 	PodsFail string
+	// Problem is a condition of a problem that has been True for a while, and that nodes of other versions have, too; empty without one.
+	Problem string
 }
 
 // NodePods are the pods of a node: the workloads, and whether the pod runs well. A workload is one template of one owner, so that a rollout is
@@ -48,13 +50,14 @@ func (s Share) String() string { return fmt.Sprintf("%d of %d", s.Good, s.Nodes)
 // Comparison compares the nodes of a version with other nodes of the pool.
 type Comparison struct{ Version, Others Share }
 
-// Cohorts compares by two counts: Ready nodes, and nodes where the pods run that run on nodes of the other cohort.
+// Cohorts compares by three counts: Ready nodes, Ready nodes without a problem, and nodes where the pods run that run on nodes of the other
+// cohort.
 type Cohorts struct {
 	// All counts the Ready nodes, and Comparable those that say something about the version.
 	All, Comparable Comparison
-	Pods            Comparison
-	// Fails is one of the failing workloads.
-	Fails string
+	Healthy, Pods   Comparison
+	// Problem is one of the conditions, and Fails one of the failing workloads.
+	Problem, Fails string
 }
 
 // add counts a node.
@@ -86,6 +89,12 @@ func CohortsOf(now time.Time, version string, nodes []CohortNode, limits Limits)
 		}
 		zones[n.Zone].add(isOf, !isLost(n))
 		c.All.add(isOf, !isLost(n))
+		if n.Ready {
+			c.Healthy.add(isOf, n.Problem == "")
+			if isOf && n.Problem != "" {
+				c.Problem = n.Problem
+			}
+		}
 		if n.PodsSeen && n.Ready {
 			c.Pods.add(isOf, n.PodsFail == "")
 			if isOf && n.PodsFail != "" {
@@ -131,6 +140,9 @@ func (c Cohorts) Line() string {
 		return ""
 	}
 	line := fmt.Sprintf("%s Ready, before: %s", c.All.Version, c.All.Others)
+	if c.Problem != "" {
+		line += fmt.Sprintf("; without a problem: %s, before: %s", c.Healthy.Version, c.Healthy.Others)
+	}
 	if c.Pods.Version.Nodes > 0 && c.Pods.Others.Nodes > 0 {
 		line += fmt.Sprintf("; pods run on %s, before: %s", c.Pods.Version, c.Pods.Others)
 	}
@@ -142,6 +154,10 @@ func (c Cohorts) worse(version string) string {
 	if p, is := c.Comparable.worse(); is {
 		return fmt.Sprintf("version %s: %s nodes of an age are Ready; other nodes of the pool of that age: %s (p = %.2g)",
 			version, c.Comparable.Version, c.Comparable.Others, p)
+	}
+	if p, is := c.Healthy.worse(); is {
+		return fmt.Sprintf("version %s: %s Ready nodes report no problem; other Ready nodes of the pool: %s (p = %.2g), for example condition %s",
+			version, c.Healthy.Version, c.Healthy.Others, p, c.Problem)
 	}
 	if p, is := c.Pods.worse(); is {
 		workload, _, _ := strings.Cut(c.Fails, "@")

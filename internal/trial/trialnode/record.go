@@ -80,7 +80,7 @@ func observe(k *trialRecord, node *corev1.Node, now metav1.Time, restart *v1alph
 	now = metav1.NewTime(now.Truncate(1e9)) // the record keeps whole seconds
 	boot := node.Status.NodeInfo.BootID
 	if restart != nil && restart.Skipped == "" && k.SecondBoot == "" && boot != "" && boot != restart.Boot {
-		k.SecondBoot, k.Since = boot, metav1.Time{}
+		k.SecondBoot, k.Since, k.Logs, k.LogsUnread = boot, metav1.Time{}, "", metav1.Time{}
 		delete(k.Pods, measuring)
 		delete(k.Pods, control)
 		for name, set := range k.DaemonSets {
