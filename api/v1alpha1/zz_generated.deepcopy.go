@@ -1854,6 +1854,7 @@ func (in *TrialNodeRecord) DeepCopyInto(out *TrialNodeRecord) {
 			(*out)[key] = val
 		}
 	}
+	in.LogsUnread.DeepCopyInto(&out.LogsUnread)
 	if in.DaemonSets != nil {
 		in, out := &in.DaemonSets, &out.DaemonSets
 		*out = make(map[string]TrialDaemonSet, len(*in))

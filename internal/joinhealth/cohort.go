@@ -3,6 +3,7 @@ package joinhealth
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 )
@@ -16,6 +17,15 @@ const (
 	leastLost     = 3
 	LeastCompared = 3
 	ifAll, ifSome = 0.005, 0.0001
+)
+
+// The rule for an age: at least leastLost nodes lost Ready at the same age, within ageWindow, and at times that are apart. A lease or a credential
+// does that; an outage takes nodes of all ages at one time. chancePerDay is the share of nodes that lose Ready each day by chance, and agesTried
+// the number of windows in which they may do so. TestCohortFalseAlarms holds the figures.
+const (
+	ageWindow, apart   = 10 * time.Minute, 15 * time.Minute
+	chancePerDay       = 0.05
+	agesTried, ifAtAge = 600, 0.00001
 )
 
 // CohortNode is a node of any age.
@@ -56,6 +66,9 @@ type Cohorts struct {
 	// All counts the Ready nodes, and Comparable those that say something about the version.
 	All, Comparable Comparison
 	Healthy, Pods   Comparison
+	// AtAge counts the nodes of the version that have reached Age, and as good those that did not lose Ready at that age.
+	AtAge Share
+	Age   time.Duration
 	// Problem is one of the conditions, and Fails one of the failing workloads.
 	Problem, Fails string
 }
@@ -76,6 +89,7 @@ func (c *Comparison) add(isOfVersion, isGood bool) {
 // Ready for a short time counts as Ready.
 func CohortsOf(now time.Time, version string, nodes []CohortNode, limits Limits) (c Cohorts) {
 	limits = limits.Defaulted()
+	c.AtAge, c.Age = lostAtAnAge(now, version, nodes, limits.Unready)
 	isLost := func(n CohortNode) bool { return !n.Ready && now.Sub(n.Changed) >= limits.Unready }
 	age := time.Duration(math.MaxInt64)
 	zones := map[string]*Comparison{}
@@ -108,6 +122,50 @@ func CohortsOf(now time.Time, version string, nodes []CohortNode, limits Limits)
 		}
 	}
 	return c
+}
+
+// lostAtAnAge returns the age at which most nodes of the version lost Ready, of those whose times are apart.
+func lostAtAnAge(now time.Time, version string, nodes []CohortNode, unready time.Duration) (at Share, age time.Duration) {
+	ageOf := func(n CohortNode) time.Duration { return n.Changed.Sub(n.Running) }
+	var lost []CohortNode
+	for _, n := range nodes {
+		if n.Version == version && !n.Ready && now.Sub(n.Changed) >= unready && n.Changed.After(n.Running) {
+			lost = append(lost, n)
+		}
+	}
+	slices.SortFunc(lost, func(a, b CohortNode) int { return a.Changed.Compare(b.Changed) })
+	most := 0
+	for _, first := range lost {
+		count, last := 0, time.Time{}
+		for _, n := range lost {
+			if since := ageOf(n) - ageOf(first); since >= 0 && since <= ageWindow && n.Changed.Sub(last) >= apart {
+				count, last = count+1, n.Changed
+			}
+		}
+		if count > most {
+			most, age = count, ageOf(first)
+		}
+	}
+	if most < leastLost {
+		return Share{}, 0
+	}
+	for _, n := range nodes {
+		if n.Version == version && now.Sub(n.Running) >= age {
+			at.Nodes++
+		}
+	}
+	at.Good = at.Nodes - most
+	return at, age
+}
+
+// byAge is the probability that so many nodes lose Ready at one age by chance.
+func (c Cohorts) byAge() float64 {
+	lost := c.AtAge.Nodes - c.AtAge.Good
+	if lost < leastLost {
+		return 1
+	}
+	chance := chancePerDay * ageWindow.Hours() / 24
+	return min(1, agesTried*math.Exp(choose(c.AtAge.Nodes, lost)+float64(lost)*math.Log(chance)))
 }
 
 // PodsFailing returns for each node a workload that fails there and runs well on a node of the other cohort; empty if there is none. A workload
@@ -154,6 +212,10 @@ func (c Cohorts) worse(version string) string {
 	if p, is := c.Comparable.worse(); is {
 		return fmt.Sprintf("version %s: %s nodes of an age are Ready; other nodes of the pool of that age: %s (p = %.2g)",
 			version, c.Comparable.Version, c.Comparable.Others, p)
+	}
+	if p := c.byAge(); p <= ifAtAge {
+		return fmt.Sprintf("version %s: %d of %d nodes lost Ready at the age of %s, one after the other (p = %.2g); look for a lease or a credential that ends",
+			version, c.AtAge.Nodes-c.AtAge.Good, c.AtAge.Nodes, c.Age.Round(time.Minute), p)
 	}
 	if p, is := c.Healthy.worse(); is {
 		return fmt.Sprintf("version %s: %s Ready nodes report no problem; other Ready nodes of the pool: %s (p = %.2g), for example condition %s",

@@ -106,6 +106,30 @@ func TestProblemsOfACohort(t *testing.T) {
 	}
 }
 
+// TestNodesThatDieAtOneAge: without any other node, an age at which nodes die one after the other is no chance. At one time it may be an outage.
+func TestNodesThatDieAtOneAge(t *testing.T) {
+	dead := func(age int, starts ...int) (all []CohortNode) {
+		for _, start := range starts {
+			all = append(all, aged("b", start, age))
+		}
+		return all
+	}
+	for name, test := range map[string]struct {
+		nodes []CohortNode
+		want  string
+	}{
+		"three of six": {append(dead(61, 100, 200, 300), dead(0, 150, 250, 350)...),
+			"version b: 3 of 6 nodes lost Ready at the age of 1h1m0s, one after the other (p = 5e-07); look for a lease or a credential that ends"},
+		"two of six":    {append(dead(61, 100, 200), dead(0, 150, 250, 350)...), ""},
+		"at other ages": {[]CohortNode{aged("b", 100, 30), aged("b", 200, 61), aged("b", 300, 90), aged("b", 400, 0)}, ""},
+		"at one time":   {append(dead(61, 100, 101, 102, 103, 104), dead(0, 150, 250, 350)...), ""},
+	} {
+		if got := CohortsOf(noon, "b", test.nodes, Limits{}).worse("b"); got != test.want {
+			t.Errorf("%s: %q, want %q", name, got, test.want)
+		}
+	}
+}
+
 // TestACohortCallsAPerson: the verdict reports the cohort, and does not roll back.
 func TestACohortCallsAPerson(t *testing.T) {
 	f := Facts{Now: noon, Pool: "workers", Current: "b", Prior: "a", Others: 10, OthersReady: 10, Cohorts: Cohorts{Comparable: Comparison{Share{0, 4}, Share{10, 10}}}}
