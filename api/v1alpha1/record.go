@@ -239,9 +239,8 @@ type TrialNodeRecord struct {
 	UID  types.UID `json:"uid,omitempty"`
 	// Boot is the first boot of the Node.
 	Boot string `json:"boot,omitempty"`
-	// SecondBoot is the boot after the restart of the instance, and ReadyAgain the time of its first Ready.
-	SecondBoot string      `json:"secondBoot,omitempty"`
-	ReadyAgain metav1.Time `json:"readyAgain,omitzero"`
+	// SecondBoot is the boot after the restart of the instance; nil before.
+	SecondBoot *TrialBoot `json:"secondBoot,omitempty"`
 	// Cordoned and Excluded report that the trial cordoned the Node, and removed the Node from load balancers' backends.
 	Cordoned bool `json:"cordoned,omitempty"`
 	Excluded bool `json:"excluded,omitempty"`
@@ -256,15 +255,26 @@ type TrialNodeRecord struct {
 	FirstTaints []string `json:"firstTaints,omitempty"`
 	// Pods of the trial by role, and the user's Job.
 	Pods map[string]types.UID `json:"pods,omitempty"`
-	// Logs is whether the API server read the log of a pod on the Node, as text, and LogsUnread since when it did not.
-	Logs       string      `json:"logs,omitempty"`
-	LogsUnread metav1.Time `json:"logsUnread,omitzero"`
+	// Logs is whether the API server read the log of a pod on the Node; nil before the first try.
+	Logs *TrialLogs `json:"logs,omitempty"`
 	// WithoutProviderID: the Node has no provider ID.
 	WithoutProviderID bool `json:"withoutProviderID,omitempty"`
 	// DaemonSets are the pods of DaemonSets on the Node, by namespace/name.
 	DaemonSets map[string]TrialDaemonSet `json:"daemonSets,omitempty"`
 	// Comparison is the latest comparison with the other nodes of the pool.
 	Comparison *TrialComparison `json:"comparison,omitempty"`
+}
+
+// TrialBoot is a boot of a trial node. ReadyAt is the time of its first Ready.
+type TrialBoot struct {
+	ID      string      `json:"id"`
+	ReadyAt metav1.Time `json:"readyAt,omitzero"`
+}
+
+// TrialLogs is the final result as text, or since when the API server did not read a log.
+type TrialLogs struct {
+	Result      string      `json:"result,omitempty"`
+	UnreadSince metav1.Time `json:"unreadSince,omitzero"`
 }
 
 // TrialDaemonSet is the youngest pod of a DaemonSet on a trial node.

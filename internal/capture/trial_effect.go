@@ -250,7 +250,7 @@ func (t trials) reboot(ctx context.Context, w *pass) error {
 	}
 	facts, decided := w.trial.observation.Facts, w.record.Trial.Reboot
 	if decided == nil {
-		next := v1alpha1.TrialReboot{Boot: facts.Boot}
+		next := v1alpha1.TrialReboot{Boot: facts.Reboot.Boot}
 		if next.Boot == "" {
 			next.Skipped = "the node reports no boot ID"
 		}

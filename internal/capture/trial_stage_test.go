@@ -94,17 +94,17 @@ func (v *trialEnv) observeTrial(subject trial.Subject) (trial.Observation, error
 // bootAgain sets the facts of the second boot, by the boots of the instance in the cloud.
 func (v *trialEnv) bootAgain(f *trial.Facts, subject trial.Subject) {
 	id := subject.Instances[0].ID
-	f.Boot = v.cloud.BootID(id)
+	f.Reboot.Boot = v.cloud.BootID(id)
 	if subject.Restart == nil || subject.Restart.Skipped != "" {
 		return
 	}
 	w := v.cloud.World()
 	if v.hangs && w.Count(memory.ByCaller, memory.EffectRestart, string(id)) > 0 {
-		f.Ready, f.Boot = false, subject.Restart.Boot
+		f.Ready, f.Reboot.Boot = false, subject.Restart.Boot
 		return
 	}
 	for _, e := range w.Effects {
-		if e.Kind == memory.EffectBoot && e.Resource == string(id) && f.Boot != subject.Restart.Boot {
+		if e.Kind == memory.EffectBoot && e.Resource == string(id) && f.Reboot.Boot != subject.Restart.Boot {
 			f.Reboot.Booted, f.Reboot.Back, f.Changed = true, e.At, e.At
 		}
 	}

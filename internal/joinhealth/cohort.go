@@ -1,6 +1,7 @@
 package joinhealth
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -104,16 +105,7 @@ func CohortsOf(now time.Time, version string, nodes []CohortNode, limits Limits)
 		zones[n.Zone].add(isOf, !isLost(n))
 		c.All.add(isOf, !isLost(n))
 		if n.Ready {
-			c.Healthy.add(isOf, n.Problem == "")
-			if isOf && n.Problem != "" {
-				c.Problem = n.Problem
-			}
-		}
-		if n.PodsSeen && n.Ready {
-			c.Pods.add(isOf, n.PodsFail == "")
-			if isOf && n.PodsFail != "" {
-				c.Fails = n.PodsFail
-			}
+			c.addReady(isOf, n)
 		}
 	}
 	for _, n := range nodes {
@@ -122,6 +114,17 @@ func CohortsOf(now time.Time, version string, nodes []CohortNode, limits Limits)
 		}
 	}
 	return c
+}
+
+// addReady counts the problems and the pods of a Ready node.
+func (c *Cohorts) addReady(isOfVersion bool, n CohortNode) {
+	c.Healthy.add(isOfVersion, n.Problem == "")
+	if n.PodsSeen {
+		c.Pods.add(isOfVersion, n.PodsFail == "")
+	}
+	if isOfVersion {
+		c.Problem, c.Fails = cmp.Or(n.Problem, c.Problem), cmp.Or(n.PodsFail, c.Fails)
+	}
 }
 
 // lostAtAnAge returns the age at which most nodes of the version lost Ready, of those whose times are apart.
@@ -136,13 +139,7 @@ func lostAtAnAge(now time.Time, version string, nodes []CohortNode, unready time
 	slices.SortFunc(lost, func(a, b CohortNode) int { return a.Changed.Compare(b.Changed) })
 	most := 0
 	for _, first := range lost {
-		count, last := 0, time.Time{}
-		for _, n := range lost {
-			if since := ageOf(n) - ageOf(first); since >= 0 && since <= ageWindow && n.Changed.Sub(last) >= apart {
-				count, last = count+1, n.Changed
-			}
-		}
-		if count > most {
+		if count := countApart(lost, ageOf(first)); count > most {
 			most, age = count, ageOf(first)
 		}
 	}
@@ -156,6 +153,18 @@ func lostAtAnAge(now time.Time, version string, nodes []CohortNode, unready time
 	}
 	at.Good = at.Nodes - most
 	return at, age
+}
+
+// countApart counts the nodes that lost Ready within ageWindow from an age on, each apart from the one before. The nodes are in the order of their
+// loss.
+func countApart(lost []CohortNode, age time.Duration) (count int) {
+	last := time.Time{}
+	for _, n := range lost {
+		if since := n.Changed.Sub(n.Running) - age; since >= 0 && since <= ageWindow && n.Changed.Sub(last) >= apart {
+			count, last = count+1, n.Changed
+		}
+	}
+	return count
 }
 
 // byAge is the probability that so many nodes lose Ready at one age by chance.

@@ -223,8 +223,6 @@ type Facts struct {
 
 	Network, Images, Performance, Job Measure
 
-	// Boot is the Node's boot ID, and Reboot its second boot.
-	Boot   string
 	Reboot Reboot
 }
 

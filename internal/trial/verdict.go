@@ -64,3 +64,23 @@ func (v *Verdict) weigh(c Check) {
 		v.Result, v.Message = c.Result, fmt.Sprintf("%s: %s", c.Name, c.Message)
 	}
 }
+
+// rebooted is the last check. It begins when every other check has passed.
+func rebooted(f Facts) (Result, string) {
+	switch b := f.Reboot; {
+	case b.Skipped != "":
+		return Skipped, "the node did not boot a second time: " + b.Skipped
+	case b.isDue():
+		return Pending, "every other check has passed, and the cloud restarts the instance"
+	case !b.Back.IsZero():
+		return Passed, fmt.Sprintf("node %s was Ready again %s after the restart of its instance", f.Node, span(b.Back.Sub(b.Accepted)))
+	case f.since(b.Accepted) <= f.Limits.Reboot:
+		return Pending, fmt.Sprintf("the instance restarts, and node %s is awaited", f.Node)
+	case f.Ready && !b.Booted:
+		return Inconclusive, fmt.Sprintf("the cloud accepted a restart of the instance, and node %s still reports the same boot %s later; "+
+			"to go without a second boot, set settings.trial.reboot to false", f.Node, span(f.Limits.Reboot))
+	default:
+		return Failed, fmt.Sprintf("node %s is not Ready %s after the restart of its instance: the disk boots once, and not again",
+			f.Node, span(f.Limits.Reboot))
+	}
+}

@@ -173,7 +173,7 @@ var worlds = map[string]struct {
 		"Reboot: node trial-0 is not Ready 10m0s after the restart of its instance: the disk boots once, and not again"},
 	"a second boot that is never Ready": {again, func(f *Facts) { f.Ready, f.Reboot = false, Reboot{Decided: true, Accepted: ago(11), Booted: true} }, Failed,
 		"Reboot: node trial-0 is not Ready 10m0s after the restart of its instance: the disk boots once, and not again"},
-	"a restart that nobody saw": {again, func(f *Facts) { f.Reboot = Reboot{Decided: true, Accepted: ago(11)} }, Inconclusive,
+	"a restart that no one saw": {again, func(f *Facts) { f.Reboot = Reboot{Decided: true, Accepted: ago(11)} }, Inconclusive,
 		"Reboot: the cloud accepted a restart of the instance, and node trial-0 still reports the same boot 10m0s later; " +
 			"to go without a second boot, set settings.trial.reboot to false"},
 	"a second boot, unwatched": {again, func(f *Facts) {

@@ -55,7 +55,7 @@ func (s *session) comeUp() error {
 	return s.sleep(WaitBoot, "", s.latencies().Boot)
 }
 
-// mount reads fstab. A missing device ends the boot: nobody sees the emergency shell.
+// mount reads fstab. A missing device ends the boot: no one sees the emergency shell.
 func (s *session) mount() error {
 	device, at := disk.MissingDevice(s.root)
 	if device == "" {

@@ -265,7 +265,7 @@ var trialMutants = wrong{
 		}
 	}),
 	"passes a version that has booted once": replace(do(RebootTrial), do(PassTrial)),
-	"waits for a boot that nobody orders":   with(func(f *Facts) { f.Trial.RebootDue = false }),
+	"waits for a boot that no one orders":   with(func(f *Facts) { f.Trial.RebootDue = false }),
 	"restarts the instance for ever":        replace(do(WatchTrial), do(RebootTrial)),
 	"restarts the instance behind the end":  where(func(f Facts, _ Decision) bool { return f.Trial.RebootDue && f.Deleting }, do(RebootTrial)),
 	"takes a doubt for a pass":              with(mistaken(attemptVerdictOf, VerdictInconclusive, VerdictPassed)),

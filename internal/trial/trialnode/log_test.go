@@ -75,7 +75,7 @@ func TestLogsByTheKubeletsPort(t *testing.T) {
 			if test.want == trial.Failed && first.Result != trial.Pending {
 				t.Errorf("the first look says %+v", first)
 			}
-			last := w.at(startTimeout+time.Second).observeUntil("a result", func(f trial.Facts) bool { return f.Network.Result != trial.Pending }).Network
+			last := w.at(logPatience+time.Second).observeUntil("a result", func(f trial.Facts) bool { return f.Network.Result != trial.Pending }).Network
 			if last.Result != test.want || !strings.Contains(last.Says, test.says) {
 				t.Errorf("%+v, want %s: %s", last, test.want, test.says)
 			}
