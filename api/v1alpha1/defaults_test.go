@@ -35,7 +35,8 @@ func TestDefaultsAgree(t *testing.T) {
 		Generalize: v1alpha1.GeneralizeSettings{UnknownFiles: v1alpha1.UnknownFilesReportDifferent},
 		OutOfService: v1alpha1.OutOfServiceSettings{Deadline: metav1.Duration{Duration: 30 * time.Minute},
 			ReadyTimeout: metav1.Duration{Duration: 15 * time.Minute}, MaxUnavailable: &share},
-		Trial:     v1alpha1.TrialSettings{Soak: &metav1.Duration{Duration: 10 * time.Minute}, Timeout: metav1.Duration{Duration: 2 * time.Hour}},
+		Trial: v1alpha1.TrialSettings{Soak: &metav1.Duration{Duration: 10 * time.Minute}, Reboot: new(true),
+			Timeout: metav1.Duration{Duration: 2 * time.Hour}},
 		Promotion: v1alpha1.PromotionSettings{Mode: v1alpha1.PromotionAutomatic, Timeout: metav1.Duration{Duration: 168 * time.Hour}},
 		Keep:      3,
 	}
@@ -75,7 +76,7 @@ func TestDefaultedKeepsSetFields(t *testing.T) {
 		OutOfService: v1alpha1.OutOfServiceSettings{Deadline: metav1.Duration{Duration: time.Minute},
 			ReadyTimeout: metav1.Duration{Duration: time.Hour}, MaxUnavailable: &two},
 		Trial: v1alpha1.TrialSettings{
-			Mode: v1alpha1.TrialApart, Soak: &metav1.Duration{}, Timeout: metav1.Duration{Duration: time.Hour},
+			Mode: v1alpha1.TrialApart, Soak: &metav1.Duration{}, Reboot: new(false), Timeout: metav1.Duration{Duration: time.Hour},
 			IgnoreDaemonSets: []string{"kube-system/agent"}, IgnoreDifferences: []string{"clock"},
 			KeepFailed: metav1.Duration{Duration: time.Hour}, Job: "check",
 			Expect: []v1alpha1.TrialExpectation{{Name: "Devices", Expression: "true"}},

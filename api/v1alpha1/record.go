@@ -206,6 +206,8 @@ type TrialRecord struct {
 	ObservedAt  *metav1.Time    `json:"observedAt,omitempty"`
 	Unobserved  metav1.Duration `json:"unobserved,omitzero"`
 	FailedReads int             `json:"failedReads,omitempty"`
+	// Reboot is the restart of the attempt's instance; nil before the decision.
+	Reboot *TrialReboot `json:"reboot,omitempty"`
 	// CleaningUp: whatever there is of the attempt is removed.
 	CleaningUp bool `json:"cleaningUp,omitempty"`
 	// CleanupStartedAt is since when.
@@ -221,6 +223,16 @@ type TrialRecord struct {
 	CloudError *TrialCloudError `json:"cloudError,omitempty"`
 }
 
+// TrialReboot is the restart of a trial's instance. It is recorded before the cloud is asked, and again when the cloud has accepted it.
+type TrialReboot struct {
+	// Boot is the boot ID of the Node at the decision. Another boot needs no restart any more.
+	Boot string `json:"boot"`
+	// AcceptedAt is when the cloud accepted the restart; nil before.
+	AcceptedAt *metav1.Time `json:"acceptedAt,omitempty"`
+	// Skipped is why the cloud was not asked, or why it refused for good; empty without a reason.
+	Skipped string `json:"skipped,omitempty"`
+}
+
 // TrialNodeRecord is an instance of a trial with a Node that names the instance, and Kamino's observations and changes of
 // the Node. The Node itself is no source: any client with write access to Nodes could change the values.
 type TrialNodeRecord struct {
@@ -231,6 +243,8 @@ type TrialNodeRecord struct {
 	UID  types.UID `json:"uid,omitempty"`
 	// Boot is the first boot of the Node.
 	Boot string `json:"boot,omitempty"`
+	// SecondBoot is the boot after the restart of the instance; nil before.
+	SecondBoot *TrialBoot `json:"secondBoot,omitempty"`
 	// Cordoned and Excluded report that the trial cordoned the Node, and removed the Node from load balancers' backends.
 	Cordoned bool `json:"cordoned,omitempty"`
 	Excluded bool `json:"excluded,omitempty"`
@@ -245,12 +259,26 @@ type TrialNodeRecord struct {
 	FirstTaints []string `json:"firstTaints,omitempty"`
 	// Pods of the trial by role, and the user's Job.
 	Pods map[string]types.UID `json:"pods,omitempty"`
+	// Logs is whether the API server read the log of a pod on the Node; nil before the first try.
+	Logs *TrialLogs `json:"logs,omitempty"`
 	// WithoutProviderID: the Node has no provider ID.
 	WithoutProviderID bool `json:"withoutProviderID,omitempty"`
 	// DaemonSets are the pods of DaemonSets on the Node, by namespace/name.
 	DaemonSets map[string]TrialDaemonSet `json:"daemonSets,omitempty"`
 	// Comparison is the latest comparison with the other nodes of the pool.
 	Comparison *TrialComparison `json:"comparison,omitempty"`
+}
+
+// TrialBoot is a boot of a trial node. ReadyAt is the time of its first Ready.
+type TrialBoot struct {
+	ID      string      `json:"id"`
+	ReadyAt metav1.Time `json:"readyAt,omitzero"`
+}
+
+// TrialLogs is the final result as text, or since when the API server did not read a log.
+type TrialLogs struct {
+	Result      string      `json:"result,omitempty"`
+	UnreadSince metav1.Time `json:"unreadSince,omitzero"`
 }
 
 // TrialDaemonSet is the youngest pod of a DaemonSet on a trial node.

@@ -296,6 +296,11 @@ type TrialSettings struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^(0|[-+]?([0-9.]+(ns|us|ms|s|m|h))+)$') && duration(self) >= duration('0s')",message="soak must be a time such as 90s, 30m or 36h (days have no unit), and not negative"
 	Soak *metav1.Duration `json:"soak,omitempty"`
 
+	// Reboot defines whether the cloud restarts the trial node once, after all other checks have passed.
+	// +optional
+	// +kubebuilder:default=true
+	Reboot *bool `json:"reboot,omitempty"`
+
 	// Timeout of the trial, including inconclusive attempts. Without a verdict at the timeout, the capture fails, and
 	// the version stays.
 	// +optional
@@ -320,7 +325,7 @@ type TrialSettings struct {
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=100
 	// +kubebuilder:validation:items:MaxLength=400
-	// +kubebuilder:validation:items:Pattern=`^(allocatable|taint|label|condition|driver|daemonset|speed)/.+$|^(kubelet|images|address|clock|openFiles|certificate)$`
+	// +kubebuilder:validation:items:Pattern=`^(allocatable|taint|label|condition|driver|daemonset|speed|runtime|staticpod|kernel)/.+$|^(kubelet|runtime|os|recipe|images|address|clock|openFiles|certificate)$`
 	IgnoreDifferences []string `json:"ignoreDifferences,omitempty"`
 
 	// Expect lists expressions about the trial node. Each expression is a check in status.trial.checks.
@@ -360,7 +365,7 @@ type TrialExpectation struct {
 	// Name of the check.
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[A-Z][A-Za-z0-9]*$`
-	// +kubebuilder:validation:XValidation:rule="!(self in ['Provisioned','Registered','Ready','DaemonSets','Identity','Differences','Disk','Network','Images','Performance','Job','Soaked'])",message="name is the name of a check of Kamino: choose another name"
+	// +kubebuilder:validation:XValidation:rule="!(self in ['Provisioned','Registered','Ready','DaemonSets','Identity','Differences','Disk','Network','Images','Performance','Job','Soaked','Reboot'])",message="name is the name of a check of Kamino: choose another name"
 	Name string `json:"name"`
 
 	// Expression is a CEL expression with the result true or false. Variables: node is the trial node, and peers are the other
@@ -449,6 +454,9 @@ func (s Settings) Defaulted() Settings {
 	}
 	if s.Trial.Soak == nil {
 		s.Trial.Soak = &metav1.Duration{Duration: DefaultSoak}
+	}
+	if s.Trial.Reboot == nil {
+		s.Trial.Reboot = new(true)
 	}
 	if s.Trial.Timeout.Duration == 0 {
 		s.Trial.Timeout.Duration = DefaultTrialTimeout

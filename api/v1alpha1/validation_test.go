@@ -165,6 +165,10 @@ func TestSpecIsAccepted(t *testing.T) {
 		"settings.drain.force":               {true, false},
 		"settings.outOfService.deadline":     {"1s", "45m"},
 		"settings.outOfService.readyTimeout": {"1s", "45m"},
+		"settings.trial.reboot":              {true, false},
+		"settings.trial.ignoreDifferences": {[]any{"allocatable/*", "taint/a", "label/a", "condition/A", "driver/a", "daemonset/a/b", "speed/disk",
+			"runtime/gvisor", "staticpod/a/b", "kernel/vm.max_map_count", "kubelet", "runtime", "os", "recipe", "images", "address", "clock", "openFiles",
+			"certificate"}},
 	}
 	c := apitest.Client(t)
 	for path, values := range tests {

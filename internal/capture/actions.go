@@ -61,6 +61,7 @@ var actions = map[plan.Action]action{
 	plan.DeleteSnapshot: {phase: v1alpha1.PhasePublishing, run: func(r rooms) effect { return r.images.deleteSnapshot }},
 	plan.BeginTrial:     {phase: v1alpha1.PhaseRunningTrial, run: func(r rooms) effect { return r.trials.begin }},
 	plan.WatchTrial:     {phase: v1alpha1.PhaseRunningTrial, run: func(r rooms) effect { return r.trials.watch }, wait: plan.ForTrial},
+	plan.RebootTrial:    {phase: v1alpha1.PhaseRunningTrial, run: func(r rooms) effect { return r.trials.reboot }, wait: plan.ForTrial},
 	plan.PassType:       {phase: v1alpha1.PhaseRunningTrial, run: func(r rooms) effect { return r.trials.passType }},
 	plan.PassTrial:      {phase: v1alpha1.PhaseRunningTrial, run: func(r rooms) effect { return r.trials.pass }},
 	plan.Quarantine:     {phase: v1alpha1.PhaseRunningTrial, run: func(r rooms) effect { return r.trials.quarantine }},

@@ -125,6 +125,7 @@ func (t trialReader) judgeAttempt(ctx context.Context, w *pass) error {
 		verdict.Message = "on machine type " + kind + ": " + verdict.Message
 	}
 	w.trial.verdict = &verdict
+	f.Trial.RebootDue = verdict.RebootDue
 	switch verdict.Result {
 	case trial.Passed:
 		f.Trial.AttemptVerdict = plan.VerdictPassed
@@ -170,6 +171,7 @@ func subjectOf(w *pass, now time.Time) trial.Subject {
 		f.Expectations = append(f.Expectations, trial.Expectation{Name: trial.CheckName(e.Name)})
 	}
 	f.Instance = trial.InstanceOf(r, seen, now)
+	f.Reboot = trial.RebootOf(r, *p.Spec.Settings.Trial.Reboot)
 	return trial.Subject{
 		Prototype: p,
 		Pool:      w.pool,
@@ -177,6 +179,7 @@ func subjectOf(w *pass, now time.Time) trial.Subject {
 		Attempt:   r.Attempt - r.EarlierAttempts,
 		Instances: seen.Instances,
 		Known:     r.Nodes,
+		Restart:   r.Reboot,
 		Image:     w.image.version,
 		Facts:     f,
 	}

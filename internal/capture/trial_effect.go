@@ -109,6 +109,7 @@ type trialCloud interface {
 	PreflightTrial(ctx context.Context, spec cloud.TrialSpec) ([]cloud.Refusal, error)
 	EnsureTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial, error)
 	EndTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.State, error)
+	Restart(ctx context.Context, id cloud.InstanceID) error
 	ConsoleOutput(ctx context.Context, id cloud.InstanceID) (string, error)
 	TagImage(ctx context.Context, ref cloud.ImageRef, tags map[string]string) error
 	AllowLaunches(ctx context.Context, ref cloud.ImageRef, allow bool) error
@@ -261,6 +262,47 @@ func (t trials) passType(ctx context.Context, w *pass) error {
 		r.TypesPassed, r.EarlierAttempts, r.StartedAt, r.CloudError = r.TypesPassed+1, r.Attempt, now, nil
 		r.Nodes, r.CleaningUp, r.CleanupStartedAt = trial.WithInstances(nodes, w.trial.cloud.Instances), true, &now
 	})
+}
+
+// reboot restarts the instance of the trial node once. The record names the boot first. An answer that was lost is asked for again, until the
+// node reports another boot, so that no crash restarts the instance for ever.
+func (t trials) reboot(ctx context.Context, w *pass) error {
+	if err := t.watch(ctx, w); err != nil {
+		return err
+	}
+	facts, decided := w.trial.observation.Facts, w.record.Trial.Reboot
+	if decided == nil {
+		next := v1alpha1.TrialReboot{Boot: facts.Reboot.Boot}
+		if next.Boot == "" {
+			next.Skipped = "the node reports no boot ID"
+		}
+		return t.note(ctx, w, func(r *v1alpha1.TrialRecord) { r.Reboot = &next })
+	}
+	next := *decided
+	if !facts.Reboot.Booted {
+		err := t.cloud.Restart(ctx, instanceOf(w, facts.NodeUID))
+		switch {
+		case cloud.Is(err, cloud.Denied), cloud.Is(err, cloud.Unsupported):
+			next.Skipped = err.Error()
+		case err != nil:
+			return err
+		}
+	}
+	if next.Skipped == "" {
+		now := metav1.NewTime(t.now())
+		next.AcceptedAt = &now
+	}
+	return t.note(ctx, w, func(r *v1alpha1.TrialRecord) { r.Reboot = &next })
+}
+
+// instanceOf is the instance of a Node of the trial; the first instance if the record does not have the Node.
+func instanceOf(w *pass, node string) cloud.InstanceID {
+	for _, k := range w.record.Trial.Nodes {
+		if string(k.UID) == node && node != "" {
+			return cloud.InstanceID(k.Instance)
+		}
+	}
+	return w.trial.cloud.Instances[0].ID
 }
 
 // pass records that the version passed, and copies the verdict to the image.

@@ -27,6 +27,8 @@ var trialCourses = []struct {
 }{
 	{"passes", func(*trialEnv) {}, "", 1, "", "SetRecipe "},
 	{"fails", func(v *trialEnv) { v.finds = func(_ int32, f *trial.Facts) { f.Twins = []string{"peer"} } }, "TrialFailed", 1, "TagImage ", ""},
+	{"does not boot again", func(v *trialEnv) { v.hangs = true }, "TrialFailed", 1, "Restart ", ""},
+	{"may not restart", func(v *trialEnv) { v.cloud.Forbid("Restart") }, "", 1, "Restart ", "SetRecipe "},
 	{"unknown at first", func(v *trialEnv) {
 		v.cloud.FailTrials(1, memory.TrialFailure{Trouble: "12 of 12 cores are used", LacksCapacity: true})
 	}, "", 2, "EndTrial ", "EnsureTrial "},
@@ -49,8 +51,24 @@ func (v *trialEnv) tried(p *v1alpha1.Prototype, reason string, begun int) {
 			v.t.Errorf("%s was done %d times, want %d", kind, got, want)
 		}
 	}
+	v.restarted(p)
 	if v.tagged(cloud.TagQuarantined, "trial: ") != (reason == "TrialFailed") {
 		v.t.Errorf("tags: %+v", w.Images)
+	}
+}
+
+// restarted checks that the instance of the last attempt restarted before its version passed, or that the status says why not. One lost
+// answer costs at most one restart more.
+func (v *trialEnv) restarted(p *v1alpha1.Prototype) {
+	v.t.Helper()
+	checked := trialChecks(p)[string(trial.Rebooted)]
+	switch got := v.cloud.World().Count(memory.ByCaller, memory.EffectRestart, ""); {
+	case got > 2:
+		v.t.Errorf("the instance was restarted %d times", got)
+	case strings.HasPrefix(checked, "Passed: ") && got == 0, strings.HasPrefix(checked, "Skipped: ") && got > 0:
+		v.t.Errorf("the instance was restarted %d times: %s", got, checked)
+	case p.Status.Phase == v1alpha1.PhaseSucceeded && !strings.HasPrefix(checked, "Passed: ") && !strings.HasPrefix(checked, "Skipped: "):
+		v.t.Errorf("promoted after %q", checked)
 	}
 }
 

@@ -29,6 +29,8 @@ type trialEnv struct {
 	finds func(attempt int32, f *trial.Facts)
 	// job is what speaks against the user's Job.
 	job string
+	// hangs keeps instances from their second boot.
+	hangs bool
 	// dark keeps them from looking.
 	dark error
 	// capacity is the pool's size at the completion of the version. byHand: a person has promoted the version.
@@ -63,6 +65,7 @@ func (v *trialEnv) observeTrial(subject trial.Subject) (trial.Observation, error
 		}
 		f := &observation.Facts
 		f.Node, f.Registered, f.Ready, f.WasReady, f.Changed = n.Name, n.CreationTimestamp.Time, true, true, n.CreationTimestamp.Time
+		v.bootAgain(f, subject)
 		f.IdentityKnown, f.Digest, f.Comparison = true, f.Proven, &trial.PeerComparison{Others: 2}
 		f.Network, f.Images, f.Job = trial.Measure{
 			Result: trial.Passed,
@@ -86,6 +89,25 @@ func (v *trialEnv) observeTrial(subject trial.Subject) (trial.Observation, error
 		}
 	}
 	return observation, nil
+}
+
+// bootAgain sets the facts of the second boot, by the boots of the instance in the cloud.
+func (v *trialEnv) bootAgain(f *trial.Facts, subject trial.Subject) {
+	id := subject.Instances[0].ID
+	f.Reboot.Boot = v.cloud.BootID(id)
+	if subject.Restart == nil || subject.Restart.Skipped != "" {
+		return
+	}
+	w := v.cloud.World()
+	if v.hangs && w.Count(memory.ByCaller, memory.EffectRestart, string(id)) > 0 {
+		f.Ready, f.Reboot.Boot = false, subject.Restart.Boot
+		return
+	}
+	for _, e := range w.Effects {
+		if e.Kind == memory.EffectBoot && e.Resource == string(id) && f.Reboot.Boot != subject.Restart.Boot {
+			f.Reboot.Booted, f.Reboot.Back, f.Changed = true, e.At, e.At
+		}
+	}
 }
 
 func (v *trialEnv) nodesOf(subject trial.Subject) (nodes []corev1.Node) {

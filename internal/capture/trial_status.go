@@ -143,7 +143,7 @@ func trialProgress(w *pass, d plan.Decision) string {
 		return "beginning a trial"
 	case d.Do == plan.BeginTrial:
 		return "requesting the trial node"
-	case d.Do == plan.WatchTrial && w.trial.verdict != nil:
+	case (d.Do == plan.WatchTrial || d.Do == plan.RebootTrial) && w.trial.verdict != nil:
 		return w.trial.verdict.Message
 	case d.Do == plan.EndTrial:
 		return "removing the trial node"

@@ -20,6 +20,10 @@ type Machines interface {
 	// EnsureStarted starts a stopped instance and returns the current state.
 	EnsureStarted(ctx context.Context, id InstanceID) (Power, error)
 
+	// Restart restarts the operating system of a running instance, which keeps its host, disk and addresses. Restart returns when the
+	// cloud has accepted the restart: a later call restarts the instance again.
+	Restart(ctx context.Context, id InstanceID) error
+
 	// ConsoleOutput returns the end of the instance's serial console, at most ConsoleSize bytes; empty before the first
 	// output. Any program of the instance writes to the console. ConsoleOutput returns Unsupported if the cloud keeps no
 	// console of the instance, and NotFound without the instance.

@@ -104,6 +104,10 @@ func (p interceptedMachines) EnsureStarted(ctx context.Context, id InstanceID) (
 	return with(ctx, p.around, writeOp("EnsureStarted", id), p.Machines.EnsureStarted, id)
 }
 
+func (p interceptedMachines) Restart(ctx context.Context, id InstanceID) error {
+	return p.around(ctx, writeOp("Restart", id), func(ctx context.Context) error { return p.Machines.Restart(ctx, id) })
+}
+
 func (p interceptedMachines) ConsoleOutput(ctx context.Context, id InstanceID) (string, error) {
 	return with(ctx, p.around, readOp("ConsoleOutput", id), p.Machines.ConsoleOutput, id)
 }

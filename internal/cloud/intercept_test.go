@@ -37,7 +37,7 @@ func TestEveryCallIsIntercepted(t *testing.T) {
 			t.Errorf("%s is intercepted as %+v", method.Name, seen)
 			continue
 		}
-		writes := slices.ContainsFunc([]string{"Allow", "Ensure", "Delete", "Drop", "Resize", "Set", "Protect", "Unprotect", "Tag", "Close", "End"}, func(verb string) bool {
+		writes := slices.ContainsFunc([]string{"Allow", "Ensure", "Delete", "Drop", "Resize", "Restart", "Set", "Protect", "Unprotect", "Tag", "Close", "End"}, func(verb string) bool {
 			return strings.HasPrefix(method.Name, verb) && method.Name != "Protection"
 		})
 		if seen[0].Writes != writes {

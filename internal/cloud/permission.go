@@ -34,6 +34,9 @@ const ForCopy = "a capture by copy"
 // ForConsole is the value of Permission.For for ConsoleOutput.
 const ForConsole = "the serial console of a failed trial"
 
+// ForReboot is the value of Permission.For for Restart. A trial does without.
+const ForReboot = "the second boot of a trial"
+
 // ForQuarantine is the value of Permission.For for AllowLaunches. A quarantine is complete without it.
 const ForQuarantine = "quarantining images"
 

@@ -98,9 +98,12 @@ func permissions(ctx context.Context, p *poolView) (found []Finding) {
 // unusedPowers are the uses of permissions that a pool does not have. A credential should not have permissions without a use.
 func (p *poolView) unusedPowers() map[string]bool {
 	tries := p.any(func(s v1alpha1.Settings) bool { return s.Trial.Mode != v1alpha1.TrialOff }, true)
+	reboots := p.any(func(s v1alpha1.Settings) bool {
+		return s.Trial.Mode != v1alpha1.TrialOff && (s.Trial.Reboot == nil || *s.Trial.Reboot)
+	}, true)
 	rebuilding := slices.DeleteFunc(slices.Clone(p.policies), func(o v1alpha1.PrototypePolicy) bool { return o.Spec.Rebuild == nil })
 	return map[string]bool{
-		cloud.ForTrialApart: !tries, cloud.ForConsole: !tries, cloud.ForCopy: !p.uses(v1alpha1.MethodCopy),
+		cloud.ForTrialApart: !tries, cloud.ForConsole: !tries, cloud.ForReboot: !reboots, cloud.ForCopy: !p.uses(v1alpha1.MethodCopy),
 		cloud.ForInPlace: !p.uses(v1alpha1.MethodInPlace), cloud.ForRebuild: p.policy(rebuilding, p.id, anySettings) == nil,
 		cloud.ForWarmPool: p.pool.Warm == nil,
 	}

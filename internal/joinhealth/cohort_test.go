@@ -73,6 +73,63 @@ func TestCohorts(t *testing.T) {
 	}
 }
 
+// TestProblemsOfACohort: a problem counts on Ready nodes of the version, and not if the others have it, too.
+func TestProblemsOfACohort(t *testing.T) {
+	with := func(problem string, n int, version string) (all []CohortNode) {
+		for range n {
+			node := aged(version, 5000, 0)
+			node.Problem = problem
+			all = append(all, node)
+		}
+		return all
+	}
+	for name, test := range map[string]struct {
+		nodes      []CohortNode
+		want, line string
+	}{
+		"all nodes of the version": {append(with("DiskPressure", 5, "b"), with("", 10, "a")...),
+			"version b: 0 of 5 Ready nodes report no problem; other Ready nodes of the pool: 10 of 10 (p = 0.00033), for example condition DiskPressure",
+			"5 of 5 Ready, before: 10 of 10; without a problem: 0 of 5, before: 10 of 10"},
+		"one node": {append(with("DiskPressure", 1, "b"), append(with("", 9, "b"), with("", 10, "a")...)...), "",
+			"10 of 10 Ready, before: 10 of 10; without a problem: 9 of 10, before: 10 of 10"},
+		"the others, too": {append(with("DiskPressure", 5, "b"), with("DiskPressure", 10, "a")...), "",
+			"5 of 5 Ready, before: 10 of 10; without a problem: 0 of 5, before: 0 of 10"},
+		"only the others": {append(with("", 5, "b"), with("DiskPressure", 10, "a")...), "", "5 of 5 Ready, before: 10 of 10"},
+	} {
+		c := CohortsOf(noon, "b", test.nodes, Limits{})
+		if got := c.worse("b"); got != test.want {
+			t.Errorf("%s: %q, want %q", name, got, test.want)
+		}
+		if got := c.Line(); got != test.line {
+			t.Errorf("%s: %q, want %q", name, got, test.line)
+		}
+	}
+}
+
+// TestNodesThatDieAtOneAge: without any other node, an age at which nodes die one after the other is no chance. At one time it may be an outage.
+func TestNodesThatDieAtOneAge(t *testing.T) {
+	dead := func(age int, starts ...int) (all []CohortNode) {
+		for _, start := range starts {
+			all = append(all, aged("b", start, age))
+		}
+		return all
+	}
+	for name, test := range map[string]struct {
+		nodes []CohortNode
+		want  string
+	}{
+		"three of six": {append(dead(61, 100, 200, 300), dead(0, 150, 250, 350)...),
+			"version b: 3 of 6 nodes lost Ready at the age of 1h1m0s, one after the other (p = 5e-07); look for a lease or a credential that ends"},
+		"two of six":    {append(dead(61, 100, 200), dead(0, 150, 250, 350)...), ""},
+		"at other ages": {[]CohortNode{aged("b", 100, 30), aged("b", 200, 61), aged("b", 300, 90), aged("b", 400, 0)}, ""},
+		"at one time":   {append(dead(61, 100, 101, 102, 103, 104), dead(0, 150, 250, 350)...), ""},
+	} {
+		if got := CohortsOf(noon, "b", test.nodes, Limits{}).worse("b"); got != test.want {
+			t.Errorf("%s: %q, want %q", name, got, test.want)
+		}
+	}
+}
+
 // TestACohortCallsAPerson: the verdict reports the cohort, and does not roll back.
 func TestACohortCallsAPerson(t *testing.T) {
 	f := Facts{Now: noon, Pool: "workers", Current: "b", Prior: "a", Others: 10, OthersReady: 10, Cohorts: Cohorts{Comparable: Comparison{Share{0, 4}, Share{10, 10}}}}
@@ -96,6 +153,8 @@ type weekOf struct {
 	bad     int
 	isRough bool
 	random  *rand.Rand
+	// problems decides about conditions: of a hundred nodes, chance report one each day, for an hour or for a day.
+	problems *rand.Rand
 
 	nodes []weekNode
 }
@@ -104,6 +163,7 @@ type weekNode struct {
 	CohortNode
 	back time.Time
 	dies bool
+	well time.Time
 }
 
 const (
@@ -165,6 +225,7 @@ func (w *weekOf) disturb(now time.Time) {
 
 // play returns whether the pool has an alarm, and when.
 func (w *weekOf) play() (alarm bool, after time.Duration) {
+	w.problems = rand.New(rand.NewPCG(uint64(w.size), w.random.Uint64())) //nolint:gosec // a simulation that is the same in each run
 	w.nodes = make([]weekNode, w.size)
 	for i := range w.nodes {
 		w.nodes[i] = weekNode{CohortNode: CohortNode{Version: "a", Zone: w.zone(), Running: noon.Add(-time.Duration(w.random.IntN(14*24)) * time.Hour), Ready: true}}
@@ -189,6 +250,12 @@ func (w *weekOf) play() (alarm bool, after time.Duration) {
 				n.lose(now, now.Add([]time.Duration{time.Hour, time.Hour, time.Hour, time.Hour, 24 * time.Hour}[w.random.IntN(5)]))
 			case !n.Ready && now.After(n.back):
 				n.Ready, n.Changed = true, now
+			}
+			if w.problems.Float64() < w.chance/100*weekLook.Hours()/24 {
+				n.Problem, n.well = "DiskPressure", now.Add([]time.Duration{time.Hour, 24 * time.Hour}[w.problems.IntN(2)])
+			}
+			if now.After(n.well) {
+				n.Problem = ""
 			}
 			all = append(all, n.CohortNode)
 		}

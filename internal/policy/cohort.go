@@ -6,9 +6,12 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/kamino-dev/kamino/internal/joinhealth"
 	"github.com/kamino-dev/kamino/internal/node/nodestate"
 	"github.com/kamino-dev/kamino/internal/pool/nodecache"
+	"github.com/kamino-dev/kamino/internal/trial"
 )
 
 const (
@@ -58,16 +61,38 @@ func (d *joinTracker) compareCohorts(t *watchedPool, limits joinhealth.Limits, n
 		}
 	}
 	all := make([]joinhealth.CohortNode, 0, len(t.cohort.nodes))
-	d.eachOfCohort(t, func(id [2]string, n joinhealth.CohortNode) {
+	reported := map[corev1.NodeConditionType]bool{} // by nodes of other versions, with each value
+	d.eachOfCohort(t, func(_ [2]string, n joinhealth.CohortNode, node *corev1.Node) {
+		for i := range node.Status.Conditions {
+			if kind := node.Status.Conditions[i].Type; n.Version != t.version && !reported[kind] {
+				reported[kind] = true
+			}
+		}
+	})
+	for kind := range reported {
+		reported[kind] = trial.IsProblem(kind)
+	}
+	d.eachOfCohort(t, func(id [2]string, n joinhealth.CohortNode, node *corev1.Node) {
 		sample, seen := t.cohort.pods[id]
-		n.PodsSeen, n.PodsFail = seen, sample.fails
+		n.PodsSeen, n.PodsFail, n.Problem = seen, sample.fails, problemOf(node, reported, now)
 		all = append(all, n)
 	})
 	t.cohort.now = joinhealth.CohortsOf(now, t.version, all, limits)
 }
 
+// problemOf is a condition of a problem that has been True for ownInterval; empty without one.
+func problemOf(node *corev1.Node, isProblem map[corev1.NodeConditionType]bool, now time.Time) string {
+	for i := range node.Status.Conditions {
+		c := &node.Status.Conditions[i]
+		if c.Status == corev1.ConditionTrue && isProblem[c.Type] && now.Sub(c.LastTransitionTime.Time) >= ownInterval {
+			return string(c.Type)
+		}
+	}
+	return ""
+}
+
 // eachOfCohort visits the nodes with a known version, by name. Nodes that a person or a controller takes out of service say nothing.
-func (d *joinTracker) eachOfCohort(t *watchedPool, visit func(id [2]string, n joinhealth.CohortNode)) {
+func (d *joinTracker) eachOfCohort(t *watchedPool, visit func(id [2]string, n joinhealth.CohortNode, node *corev1.Node)) {
 	for _, node := range d.Nodes.Of(t.pool.ID) {
 		id := [2]string{node.Name, string(node.UID)}
 		n, known := t.cohort.nodes[id]
@@ -75,7 +100,7 @@ func (d *joinTracker) eachOfCohort(t *watchedPool, visit func(id [2]string, n jo
 			continue
 		}
 		n.Changed, n.Ready = nodestate.ReadySince(node)
-		visit(id, n)
+		visit(id, n, node)
 	}
 }
 
@@ -108,7 +133,7 @@ func (d *joinTracker) samplePods(ctx context.Context, now time.Time) {
 // sample looks at the pods of some Ready nodes of each cohort. The nodes take turns.
 func (d *joinTracker) sample(ctx context.Context, t *watchedPool, now time.Time) error {
 	ids := map[bool][][2]string{} // by whether the node is of the version
-	d.eachOfCohort(t, func(id [2]string, n joinhealth.CohortNode) {
+	d.eachOfCohort(t, func(id [2]string, n joinhealth.CohortNode, _ *corev1.Node) {
 		if n.Ready && now.Sub(n.Changed) >= sampleLife {
 			ids[n.Version == t.version] = append(ids[n.Version == t.version], id)
 		}

@@ -484,6 +484,45 @@ func TestPodsThatFailOnAVersion(t *testing.T) {
 	}
 }
 
+// TestProblemsThatTheVersionsNodesReport: the nodes stay Ready, and a condition of a problem lasts. A type that no other node has, and pressure of
+// memory, count for nothing.
+func TestProblemsThatTheVersionsNodesReport(t *testing.T) {
+	for kind, test := range map[corev1.NodeConditionType]struct{ onOthers, alarms bool }{
+		corev1.NodeDiskPressure: {true, true}, "KernelDeadlock": {true, true}, "DiskCorrupt": {false, false}, corev1.NodeMemoryPressure: {true, false},
+	} {
+		s := newTrust(t, nil)
+		s.last(25)
+		s.grow(6, true)
+		s.last(30)
+		var names []string
+		for _, n := range s.decider.Nodes.Of(s.pool) {
+			names = append(names, n.Name)
+		}
+		for _, name := range names {
+			isNew := strings.HasPrefix(name, "new")
+			if !isNew && !test.onOthers {
+				continue
+			}
+			s.change(s.pool, name, func(n *corev1.Node) {
+				c := corev1.NodeCondition{Type: kind, Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(s.clock.Now())}
+				if isNew {
+					c.Status = corev1.ConditionTrue
+				}
+				n.Status.Conditions = append(n.Status.Conditions, c)
+			})
+		}
+		s.last(5)
+		if p := s.joinHealth(); p.State != "Watching" {
+			t.Fatalf("%s, for five minutes: %+v", kind, p)
+		}
+		s.last(10)
+		says := "0 of 6 Ready nodes report no problem; other Ready nodes of the pool: 4 of 4 (p = 0.0048), for example condition " + string(kind)
+		if p := s.joinHealth(); (p.State == "NodesDoNotJoin") != test.alarms || strings.Contains(p.Message, says) != test.alarms {
+			t.Errorf("%s: %+v", kind, p)
+		}
+	}
+}
+
 // TestOneFaultInTwoPools: two pools took a version of the same day, and no node of either joins. Nodes of a pool that kept its version join, so
 // both pools roll back.
 func TestOneFaultInTwoPools(t *testing.T) {

@@ -53,6 +53,8 @@ const (
 	Job CheckName = "Job"
 	// Soaked: the node has stayed Ready for the soak time.
 	Soaked CheckName = "Soaked"
+	// Rebooted: the node is Ready again after the cloud has restarted its instance.
+	Rebooted CheckName = "Reboot"
 )
 
 // Limits are the time limits of a trial. A zero field has its default.
@@ -69,8 +71,8 @@ type Limits struct {
 	Soak time.Duration
 	// Measure is the time for measurements by pods. Default: five minutes.
 	Measure time.Duration
-	// Job is the time for the user's job. Default: ten minutes.
-	Job time.Duration
+	// Job is the time for the user's job, and Reboot for the node to become Ready after a restart. Default: ten minutes each.
+	Job, Reboot time.Duration
 }
 
 // Defaulted returns the limits with defaults for zero fields.
@@ -80,7 +82,7 @@ func (l Limits) Defaulted() Limits {
 		standard time.Duration
 	}{
 		{&l.Provision, 10 * time.Minute}, {&l.Register, 10 * time.Minute}, {&l.Ready, 10 * time.Minute}, {&l.Daemons, 10 * time.Minute},
-		{&l.Settle, 2 * time.Minute}, {&l.Soak, 10 * time.Minute}, {&l.Measure, 5 * time.Minute}, {&l.Job, 10 * time.Minute},
+		{&l.Settle, 2 * time.Minute}, {&l.Soak, 10 * time.Minute}, {&l.Measure, 5 * time.Minute}, {&l.Job, 10 * time.Minute}, {&l.Reboot, 10 * time.Minute},
 	} {
 		if *limit.value <= 0 {
 			*limit.value = limit.standard
@@ -93,7 +95,7 @@ func (l Limits) Defaulted() Limits {
 // timeout, so that the trial can reach a verdict. Settle is at most the soak.
 func Within(timeout, soak time.Duration) Limits {
 	l := Limits{Soak: max(soak, 1)}.Defaulted() // Defaulted would replace zero by ten minutes
-	for _, limit := range []*time.Duration{&l.Provision, &l.Register, &l.Ready, &l.Daemons, &l.Measure, &l.Job} {
+	for _, limit := range []*time.Duration{&l.Provision, &l.Register, &l.Ready, &l.Daemons, &l.Measure, &l.Job, &l.Reboot} {
 		*limit = min(*limit, timeout/2)
 	}
 	l.Settle = min(l.Settle, l.Soak)
@@ -220,6 +222,8 @@ type Facts struct {
 	Certificate Certificate
 
 	Network, Images, Performance, Job Measure
+
+	Reboot Reboot
 }
 
 // since returns the time since t without the time in which no look was possible.
@@ -253,6 +257,7 @@ var checks = []check{
 	{Performance, false, performance},
 	{Job, false, func(f Facts) (Result, string) { return f.measured(f.Job, f.Limits.Job) }},
 	{Soaked, false, soaked},
+	{Rebooted, false, rebooted},
 }
 
 // checksOf are the checks with the user's expressions, which follow the comparison with other nodes.
@@ -325,7 +330,7 @@ func ready(f Facts) (Result, string) {
 	switch {
 	case f.Ready && f.since(f.Changed) >= f.Limits.Settle:
 		return Passed, fmt.Sprintf("node %s was Ready %s after the start of the instance", f.Node, span(f.Changed.Sub(f.Instance.Running)))
-	case f.WasReady && f.since(f.Registered) > f.Limits.Ready+tries*f.Limits.Soak:
+	case f.WasReady && f.since(later(f.Registered, f.Reboot.Accepted)) > f.Limits.Ready+tries*f.Limits.Soak:
 		return Failed, fmt.Sprintf("node %s does not stay Ready", f.Node)
 	case f.Ready:
 		return Pending, fmt.Sprintf("node %s has just become Ready, and is watched until %s",

@@ -37,7 +37,7 @@ const never = 1000
 // at returns the facts of a minute.
 func (s trialCourse) at(minute int) Facts {
 	when := func(m int) time.Time { return noon.Add(time.Duration(m) * time.Minute) }
-	f := Facts{Now: when(minute), Begun: noon, Job: Measure{Skipped, "settings.trial.job names no Job"}}
+	f := Facts{Now: when(minute), Begun: noon, Job: Measure{Skipped, "settings.trial.job names no Job"}, Reboot: Reboot{Skipped: "-"}}
 	if minute >= s.runs {
 		f.Instance.Running = when(s.runs)
 	}

@@ -18,7 +18,7 @@ func TestLimitsWithinATimeout(t *testing.T) {
 		"a long soak":  {6 * time.Hour, time.Hour, trial.Limits{Soak: time.Hour}.Defaulted()},
 		"short": {time.Minute, 3 * time.Second, trial.Limits{
 			Provision: 30 * time.Second, Register: 30 * time.Second, Ready: 30 * time.Second, Daemons: 30 * time.Second,
-			Settle: 3 * time.Second, Soak: 3 * time.Second, Measure: 30 * time.Second, Job: 30 * time.Second,
+			Settle: 3 * time.Second, Soak: 3 * time.Second, Measure: 30 * time.Second, Job: 30 * time.Second, Reboot: 30 * time.Second,
 		}},
 		"no soak": {2 * time.Hour, 0, trial.Limits{Settle: 1, Soak: 1}.Defaulted()},
 	} {

@@ -21,6 +21,11 @@ var (
 	health = regexp.MustCompile(`(Ready|Healthy|Available|Enforced|Enabled|Active|OK|Ok|Synced|Configured|Initialized|Installed|Connected|Established|Succeeded)$`)
 )
 
+// IsProblem reports whether a condition of this type reports a problem of the node when it is True. MemoryPressure depends on the pods.
+func IsProblem(condition corev1.NodeConditionType) bool {
+	return condition != corev1.NodeMemoryPressure && problem.MatchString(string(condition))
+}
+
 // conditions compares conditions that report a problem, and conditions of health that only this node lacks. A condition of unknown
 // meaning is a disagreement.
 func (c *comparison) conditions() {

@@ -27,6 +27,8 @@ type Subject struct {
 	Instances []cloud.Instance
 	// Known are the attempt's instances and Nodes from earlier looks, from the Prototype's record.
 	Known []v1alpha1.TrialNodeRecord
+	// Restart is the restart of the node's instance from the Prototype's record; nil before the decision.
+	Restart *v1alpha1.TrialReboot
 	// Overdue is true if the removal takes too long. Nodes still in removal then return to service.
 	Overdue bool
 	// PoolInstances lists the pool's instances.

@@ -24,8 +24,15 @@ func good() Facts {
 		Daemons:       []Daemon{{Name: "kube-system/cni", Ready: true, Restarts: 1}, {Name: "kube-system/proxy", Ready: true}},
 		IdentityKnown: true, Comparison: &PeerComparison{Others: 3}, Digest: "sha256:a", Proven: "sha256:a",
 		Network: Measure{Passed, "pods reach each other"}, Images: Measure{Passed, "started without a pull"},
-		Job: Measure{Skipped, "settings.trial.job names no Job"},
+		Job: Measure{Skipped, "settings.trial.job names no Job"}, Reboot: Reboot{Skipped: "settings.trial.reboot is false"},
 	}
+}
+
+// again returns the facts of a node that is Ready for three minutes in its second boot.
+func again() Facts {
+	f := good()
+	f.Changed, f.Reboot = ago(3), Reboot{Decided: true, Accepted: ago(5), Booted: true, Back: ago(3)}
+	return f
 }
 
 // young returns a trial whose node is Ready for three minutes.
@@ -151,6 +158,40 @@ var worlds = map[string]struct {
 	"a pull":                {young, func(f *Facts) { f.Images = Measure{Failed, "was pulled"} }, Failed, "Images: was pulled"},
 	"a Job that fails":      {young, func(f *Facts) { f.Job = Measure{Failed, "exit code 1"} }, Failed, "Job: exit code 1"},
 
+	"a second boot":                         {again, nil, Passed, "every check has passed"},
+	"a second boot that is due":             {good, func(f *Facts) { f.Reboot = Reboot{} }, Pending, "Reboot: every other check has passed, and the cloud restarts the instance"},
+	"a second boot before the soak is over": {young, func(f *Facts) { f.Reboot = Reboot{} }, Pending, "Soaked: node trial-0 is watched until 12:07 UTC"},
+	"a doubt before the second boot": {good, func(f *Facts) { f.Reboot, f.Digest = Reboot{}, "" }, Inconclusive,
+		"Disk: the manifest on the disk of node trial-0 could not be read"},
+	"a restart that is recorded": {again, func(f *Facts) { f.Reboot = Reboot{Decided: true} }, Pending,
+		"Reboot: every other check has passed, and the cloud restarts the instance"},
+	"a boot that the cloud did not answer for": {again, func(f *Facts) { f.Reboot.Accepted = time.Time{} }, Pending,
+		"Reboot: every other check has passed, and the cloud restarts the instance"},
+	"between two boots": {again, func(f *Facts) { f.Ready, f.Changed, f.Reboot = false, ago(4), Reboot{Decided: true, Accepted: ago(5)} }, Pending,
+		"Reboot: the instance restarts, and node trial-0 is awaited"},
+	"a disk that boots once": {again, func(f *Facts) { f.Ready, f.Reboot = false, Reboot{Decided: true, Accepted: ago(11)} }, Failed,
+		"Reboot: node trial-0 is not Ready 10m0s after the restart of its instance: the disk boots once, and not again"},
+	"a second boot that is never Ready": {again, func(f *Facts) { f.Ready, f.Reboot = false, Reboot{Decided: true, Accepted: ago(11), Booted: true} }, Failed,
+		"Reboot: node trial-0 is not Ready 10m0s after the restart of its instance: the disk boots once, and not again"},
+	"a restart that no one saw": {again, func(f *Facts) { f.Reboot = Reboot{Decided: true, Accepted: ago(11)} }, Inconclusive,
+		"Reboot: the cloud accepted a restart of the instance, and node trial-0 still reports the same boot 10m0s later; " +
+			"to go without a second boot, set settings.trial.reboot to false"},
+	"a second boot, unwatched": {again, func(f *Facts) {
+		f.Ready, f.Unobserved, f.Reboot = false, 3*time.Minute, Reboot{Decided: true, Accepted: ago(11)}
+	},
+		Pending, "Reboot: the instance restarts, and node trial-0 is awaited"},
+	"an instance that is gone at its second boot": {again, func(f *Facts) { f.Instance.Gone, f.Reboot.Back = true, time.Time{} }, Inconclusive,
+		"Provisioned: the instance is gone: another client removed the instance"},
+	"just back": {again, func(f *Facts) { f.Changed, f.Reboot.Back = ago(1), ago(1) }, Pending,
+		"Ready: node trial-0 has just become Ready, and is watched until 12:01 UTC"},
+	"away behind its second boot": {again, func(f *Facts) { f.Ready, f.Changed = false, ago(3) }, Failed,
+		"Ready: node trial-0 was Ready, and is not any more"},
+	"no network behind the second boot": {again, func(f *Facts) { f.Network = Measure{Failed, "no pod reaches 10.0.0.1"} }, Failed,
+		"Network: no pod reaches 10.0.0.1"},
+	"late, but back": {again, func(f *Facts) {
+		f.Begun, f.Instance.Running, f.Registered = ago(60), ago(58), ago(57)
+	}, Passed, "every check has passed"},
+
 	"unread once":     {young, func(f *Facts) { f.FailedReads = 3 }, Pending, "Soaked: node trial-0 is watched until 12:07 UTC"},
 	"unread for long": {young, func(f *Facts) { f.FailedReads = 4 }, Inconclusive, "the last 4 observations of the trial failed"},
 	"passed, unread":  {good, func(f *Facts) { f.FailedReads = 9 }, Passed, "every check has passed"},
@@ -190,7 +231,7 @@ func testChecks(t *testing.T, v Verdict) {
 		t.Errorf("want each check once, in order:\n%s", diff)
 	}
 	if i := slices.Index(results, Failed); i >= 0 {
-		if v.Result != Failed || !strings.HasPrefix(v.Message, string(names[i])+": ") {
+		if v.Result != Failed || v.RebootDue || !strings.HasPrefix(v.Message, string(names[i])+": ") {
 			t.Errorf("%s has failed, and the verdict is %s: %s", names[i], v.Result, v.Message)
 		}
 		for _, behind := range results[i+1:] {
@@ -243,6 +284,7 @@ var drawn = rapid.Custom(func(t *rapid.T) Facts {
 		Digest: rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "digest"), Proven: "a", Comparison: &PeerComparison{Others: 2},
 		Network: measure("network"), Images: measure("images"), Job: measure("job"),
 	}
+	f.Reboot = rapid.SampledFrom([]Reboot{{}, {Skipped: "-"}, {Decided: true, Accepted: ago(5), Booted: true, Back: ago(3)}}).Draw(t, "reboot")
 	if rapid.Bool().Draw(t, "runs") {
 		f.Instance.Running = when("running")
 	}
@@ -257,15 +299,17 @@ var drawn = rapid.Custom(func(t *rapid.T) Facts {
 	return f
 })
 
-// variants are the facts, and the facts without a comparison, with a difference, with a false expression, and with a
-// certificate that ends.
+// variants are the facts, and the facts without a comparison, with a difference, with a false expression, with a certificate that
+// ends, before the end of the soak, and without a second boot.
 func variants(f Facts) []Facts {
 	uncompared, different, unexpected, ending := f, f, f, f
 	ending.Certificate = Certificate{Path: "/c.crt", End: f.Now}
 	uncompared.Comparison = nil
 	different.Comparison = &PeerComparison{Others: 2, Differences: []LastingDifference{{Difference{"clock", "the clock is wrong"}, f.Changed}}}
 	unexpected.Expectations = []Expectation{{Name: "Devices", Evaluated: true, Since: f.Changed}}
-	return []Facts{f, uncompared, different, unexpected, ending}
+	early, once := f, f
+	early.Changed, once.Reboot = f.Now.Add(-9*time.Minute), Reboot{}
+	return []Facts{f, uncompared, different, unexpected, ending, early, once}
 }
 
 // objection returns why a verdict is wrong for the facts; empty for a valid verdict.
@@ -274,7 +318,7 @@ func objection(f Facts, v Verdict) string {
 	switch {
 	case v.Result == Skipped || v.Message == "":
 		return "it says nothing"
-	case v.Result == Passed && (!seen || f.Now.Sub(f.Changed) < 10*time.Minute):
+	case v.Result == Passed && (!seen || f.Now.Sub(f.Changed) < map[bool]time.Duration{false: 10 * time.Minute, true: 2 * time.Minute}[f.Reboot.Booted]):
 		return "it passes a node that has not been Ready for long"
 	case v.Result == Passed && (len(f.Twins) > 0 || !f.IdentityKnown || f.Digest != f.Proven):
 		return "it passes a node that may be another's copy"
@@ -297,6 +341,12 @@ func objection(f Facts, v Verdict) string {
 		return "it fails a node that is not late"
 	case v.Result == Pending && f.FailedReads >= 4:
 		return "it waits without a look"
+	case v.Result == Passed && f.Reboot.Skipped == "" && f.Reboot.Back.IsZero():
+		return "it passes a disk that has booted once"
+	case v.RebootDue && (v.Result != Pending || !f.Reboot.Decided && slices.ContainsFunc(v.Checks[:len(v.Checks)-1], func(c Check) bool {
+		return c.Result != Passed && c.Result != Skipped
+	})):
+		return "it restarts a node that has not passed"
 	case v.Result == Inconclusive && f.FailedReads < 4 && !slices.ContainsFunc(v.Checks, func(c Check) bool { return c.Result == Inconclusive }):
 		return "it gives up without a reason"
 	case seen && len(f.Twins) > 0 && f.Now.Sub(f.Changed)-f.Unobserved >= 2*time.Minute && v.Result != Failed:
@@ -333,7 +383,13 @@ func TestWrongJudges(t *testing.T) {
 		}
 	}
 	for name, wrong := range map[string]func(Facts) Verdict{
-		"does not soak":            with(func(f *Facts) { f.Limits.Soak = time.Second }),
+		"does not soak": with(func(f *Facts) { f.Limits.Soak = time.Second }),
+		"boots once":    with(func(f *Facts) { f.Reboot = Reboot{Skipped: "-"} }),
+		"restarts at once": func(f Facts) Verdict {
+			v := Judge(f)
+			v.RebootDue = f.Reboot == Reboot{}
+			return v
+		},
 		"sees no twins":            with(func(f *Facts) { f.Twins = nil }),
 		"takes identity for given": with(func(f *Facts) { f.IdentityKnown = true }),
 		"reads no disk":            with(func(f *Facts) { f.Digest = f.Proven }),
@@ -373,7 +429,7 @@ func TestWrongJudges(t *testing.T) {
 
 func TestLimits(t *testing.T) {
 	ten := 10 * time.Minute
-	want := Limits{Provision: ten, Register: ten, Ready: ten, Daemons: ten, Settle: 2 * time.Minute, Soak: ten, Measure: 5 * time.Minute, Job: ten}
+	want := Limits{Provision: ten, Register: ten, Ready: ten, Daemons: ten, Settle: 2 * time.Minute, Soak: ten, Measure: 5 * time.Minute, Job: ten, Reboot: ten}
 	if diff := cmp.Diff(want, Limits{Soak: -1}.Defaulted()); diff != "" {
 		t.Error(diff)
 	}

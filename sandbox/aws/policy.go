@@ -211,7 +211,7 @@ func (s permissions) targets(c *call, st *state) []target {
 		out = append(out, of(c.in.Get("PolicySourceArn"), nil))
 	case "CreateSnapshot", "RunInstances":
 		out = append(out, known(c.in.Get(sources[c.action.name])))
-	case "CreateReplaceRootVolumeTask", "CreateTags", "DeleteTags", "StopInstances", "StartInstances", "TerminateInstances", "DeleteSnapshot",
+	case "CreateReplaceRootVolumeTask", "CreateTags", "DeleteTags", "StopInstances", "StartInstances", "RebootInstances", "TerminateInstances", "DeleteSnapshot",
 		"DeregisterImage", "DisableImage", "EnableImage", "CreateLaunchTemplateVersion", "DeleteLaunchTemplate", "CreateVolume", "AttachVolume",
 		"DetachVolume", "DeleteVolume", "CreateSubnet", "DeleteSubnet", "DeleteVpc":
 		for _, id := range namedIDs(c) {

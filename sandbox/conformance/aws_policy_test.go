@@ -224,7 +224,7 @@ func chapters(stops bool) []chapter {
 			})
 			return errors.Join(err, w.disks.DeleteSnapshot(ctx, w.ids[0], "other"))
 		}},
-		{"tries the version, and reads its console", func(ctx context.Context, w *amazonGroup) error {
+		{"tries the version, restarts its instance, and reads its console", func(ctx context.Context, w *amazonGroup) error {
 			var built []cloud.Instance
 			err := w.repeat(func() (bool, error) {
 				have, err := w.recipes.EnsureTrial(ctx, trial(w))
@@ -235,7 +235,7 @@ func chapters(stops bool) []chapter {
 				return errors.Join(err, fmt.Errorf("a trial with %d instances", len(built)))
 			}
 			_, err = w.disks.ConsoleOutput(ctx, built[0].ID)
-			return err
+			return errors.Join(err, w.disks.Restart(ctx, built[0].ID))
 		}},
 		{"ends the trial", func(ctx context.Context, w *amazonGroup) error {
 			return w.repeat(func() (bool, error) {
@@ -569,6 +569,10 @@ func wantDenied(t *testing.T, p grant, allowed []string) {
 		},
 		"stop": func() error {
 			_, err := compute.StopInstances(ctx, &ec2.StopInstancesInput{InstanceIds: ids})
+			return err
+		},
+		"restart": func() error {
+			_, err := compute.RebootInstances(ctx, &ec2.RebootInstancesInput{InstanceIds: ids})
 			return err
 		},
 		"terminate": func() error {

@@ -156,6 +156,7 @@ func TestDisksOfAWS(t *testing.T) {
 				Instances: w.ids, Missing: cloud.InstanceID("aws:///" + awsRegion + "a/i-00000000000000000"),
 				Advance: func(testing.TB) { w.advance(10 * time.Second) }, Looks: 2000,
 				PowerOffGuest: func(_ testing.TB, id cloud.InstanceID) { w.must(w.server.Shutdown(t.Context(), path.Base(string(id)))) },
+				Boots:         func(_ testing.TB, id cloud.InstanceID) int { return w.fleet.Machine(path.Base(string(id))).Boots },
 				Console:       func(_ testing.TB, id cloud.InstanceID, text string) { w.fleet.SetConsole(path.Base(string(id)), text) },
 			},
 			Disks: cloud.DisksOf(w.disks), Family: amazonLine, Requirements: cloud.ImageRequirements{Location: awsRegion, Nodes: 3},

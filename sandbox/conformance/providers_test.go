@@ -27,6 +27,14 @@ func (w *cloudEnv) harness() cloudtest.Harness {
 			t.Helper()
 			w.powerOffGuest(id)
 		},
+		Boots: func(_ testing.TB, id cloud.InstanceID) int {
+			for _, spec := range w.cloud.Specs() {
+				if w.p.SameInstance(cloud.InstanceID(spec.ProviderID), id) {
+					return w.fleet.Machine(spec.ID).Boots
+				}
+			}
+			return 0
+		},
 		Console: func(_ testing.TB, id cloud.InstanceID, text string) {
 			w.fleet.SetConsole(strings.ToLower(strings.TrimPrefix(string(id), "azure://")), text)
 		},

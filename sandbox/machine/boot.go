@@ -28,7 +28,7 @@ func (s *session) boot() {
 		run     func() error
 	}
 	steps := []step{
-		{"kernel", s.comeUp}, {"systemd", s.firstBoot}, {"cloud-init", s.cloudInit}, {"systemd", s.returning},
+		{"kernel", s.comeUp}, {"systemd", s.mount}, {"systemd", s.firstBoot}, {"cloud-init", s.cloudInit}, {"systemd", s.returning},
 		{"waagent", s.extensions}, {"nodeadm", s.nodeadm}, {"kubelet", s.join},
 	}
 	if s.spec.Light {
@@ -53,6 +53,16 @@ func (s *session) comeUp() error {
 		s.print("kernel", "%s", line)
 	}
 	return s.sleep(WaitBoot, "", s.latencies().Boot)
+}
+
+// mount reads fstab. A missing device ends the boot: no one sees the emergency shell.
+func (s *session) mount() error {
+	device, at := disk.MissingDevice(s.root)
+	if device == "" {
+		return nil
+	}
+	s.print("systemd", "Timed out waiting for device %s.", device)
+	return fmt.Errorf("dependency failed for %s: dependency failed for local file systems. You are in emergency mode", at)
 }
 
 // login is the end of the boot on the console.

@@ -91,6 +91,8 @@ const (
 	BeginTrial Action = "BeginTrial"
 	// WatchTrial inspects the trial node, and records the results.
 	WatchTrial Action = "WatchTrial"
+	// RebootTrial records that the instance of the trial node restarts, and then asks the cloud for it.
+	RebootTrial Action = "RebootTrial"
 	// PassType records that the version has passed on a machine type, and begins the end of the attempt. Another type follows.
 	PassType Action = "PassType"
 	// PassTrial tags the image: the version has passed its trial.
@@ -120,7 +122,7 @@ var Actions = []Action{
 	Wait, Refuse, Look, Reserve, Record, Relock, Note, Protect, PatchDonor, Cordon, Evict, Order, Generalize, Adopt, Believe, Stop, TakeSnapshot,
 	BeginWorkshop, QuiesceDonor, CopyRunning, DeleteRawCopy, AttachVolume, DetachVolume, DeleteVolume, EndWorkshop, DeletePod, DeleteOrder, Return,
 	Start, Unprotect, Serve, Release, Forget, Publish, DeleteSnapshot,
-	BeginTrial, WatchTrial, PassType, PassTrial, Quarantine, EndTrial, SaveRecipe, Promote, Retire, Succeed, Fail,
+	BeginTrial, WatchTrial, RebootTrial, PassType, PassTrial, Quarantine, EndTrial, SaveRecipe, Promote, Retire, Succeed, Fail,
 	DeleteImage, Close,
 }
 

@@ -116,6 +116,8 @@ type TrialFacts struct {
 	AttemptVerdict TrialVerdict
 	// MoreTypes: the version must pass on further machine types after that of the current attempt.
 	MoreTypes bool
+	// RebootDue: every other check has passed, and the restart of the instance is not recorded as accepted.
+	RebootDue bool
 	// Paused: the last attempt was inconclusive, and the next attempt is not due.
 	Paused bool
 	// Over: the attempts have exceeded the trial's timeout.

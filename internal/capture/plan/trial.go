@@ -20,6 +20,8 @@ func endAttempt(f Facts) Decision {
 		return do(EndTrial)
 	case f.Trial.Progress == TrialDecided:
 		return do(BeginTrial)
+	case f.Trial.RebootDue:
+		return do(RebootTrial)
 	}
 	return do(WatchTrial)
 }

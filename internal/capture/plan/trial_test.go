@@ -15,6 +15,8 @@ type trialModel struct {
 	passed, wronged bool
 	// onward: the last attempt has passed on its machine type, and another type follows.
 	onward bool
+	// reboots: the instance restarts once before its verdict; restarted: the cloud was asked; decided: the record says so.
+	reboots, decided, restarted bool
 	// byHand: a person has pointed the recipe at the version.
 	byHand bool
 	// attempts that had something made.
@@ -46,6 +48,15 @@ func publishedVersions() []model {
 				more.f.Trial.MoreTypes = true
 				worlds = append(worlds, more.derived())
 			}
+			if tries {
+				again := w
+				again.tried.reboots = true
+				worlds = append(worlds, again.derived())
+				if !manual {
+					again.f.Trial.MoreTypes = true
+					worlds = append(worlds, again.derived())
+				}
+			}
 		}
 	}
 	return worlds
@@ -56,7 +67,9 @@ func (w *model) deriveTrial() {
 	f := &w.f
 	if f.Trial.Progress == NoTrial || f.Trial.Progress == TrialEnding {
 		f.Trial.AttemptVerdict = NoVerdict
+		w.tried.decided, w.tried.restarted = false, false
 	}
+	f.Trial.RebootDue = f.Trial.RebootDue && f.Trial.Progress == TrialBuilt && f.Trial.AttemptVerdict == NoVerdict && w.tried.reboots && !w.tried.restarted
 	if f.Image.Version == Absent {
 		f.Trial.Verdict = NoVerdict
 	}
@@ -75,6 +88,8 @@ func (w *model) effectOfTrial(action Action) {
 			return
 		}
 		f.Trial.Progress, t.made, t.attempts, t.onward = TrialMaking, true, t.attempts+1, false
+	case RebootTrial:
+		t.restarted, t.decided = t.decided, true
 	case PassType:
 		f.Trial.Progress, f.Trial.MoreTypes, f.Trial.Over, t.onward = TrialEnding, false, false, true
 	case PassTrial:
@@ -104,6 +119,11 @@ func (w *model) progressOfTrial() bool {
 		t.made = false
 	case f.Trial.Progress == TrialMaking:
 		f.Trial.Progress = TrialBuilt
+	case f.Trial.Progress == TrialBuilt && f.Trial.AttemptVerdict == NoVerdict && f.Trial.Verdict == NoVerdict && t.reboots && !t.restarted:
+		if f.Trial.RebootDue {
+			return false // until the planner restarts it
+		}
+		f.Trial.RebootDue = true
 	case f.Trial.Progress == TrialBuilt && f.Trial.AttemptVerdict == NoVerdict && f.Trial.Verdict == NoVerdict:
 		f.Trial.AttemptVerdict = VerdictPassed
 	case f.Trial.Paused:
@@ -152,7 +172,8 @@ func (w model) adverseToTrial() []model {
 				n.f.Trial.AttemptVerdict = VerdictFailed
 			}
 		})
-		add(func(n *model) { // another client removes the instance
+		add(func(n *model) { n.tried.reboots = false }) // the cloud denies the restart
+		add(func(n *model) {                            // another client removes the instance
 			if n.f.Trial.Progress == TrialBuilt {
 				n.f.Trial.AttemptVerdict, n.tried.made = VerdictInconclusive, false
 			}
@@ -168,7 +189,7 @@ func (w model) adverseToTrial() []model {
 }
 
 // ofTrials are the actions that belong to trials.
-const ofTrials = "|BeginTrial|WatchTrial|PassType|PassTrial|Quarantine|EndTrial|"
+const ofTrials = "|BeginTrial|WatchTrial|RebootTrial|PassType|PassTrial|Quarantine|EndTrial|"
 
 // goesOn are the actions that leave a trial behind, or end the capture.
 const goesOn = "|SaveRecipe|Promote|Retire|Succeed|Close|"
@@ -188,12 +209,16 @@ var trialRules = []rule{
 	that("an untried version is no success, unless a person has promoted it", "|Retire|Succeed|", func(w model, _ Decision) bool {
 		return !w.f.Trial.Needed || w.tried.byHand || w.tried.passed && w.f.Trial.Verdict == VerdictPassed
 	}),
-	that("a version that a person promoted is not tried and not quarantined", "|BeginTrial|WatchTrial|PassType|PassTrial|Quarantine|",
+	that("a version that a person promoted is not tried and not quarantined", "|BeginTrial|WatchTrial|RebootTrial|PassType|PassTrial|Quarantine|",
 		func(w model, _ Decision) bool { return w.f.Promotion.Recipe != RecipeHere }),
 	that("one attempt at a time", "|BeginTrial|", func(w model, _ Decision) bool {
 		return !w.tried.made && (w.f.Trial.Progress == NoTrial || w.f.Trial.Progress == TrialDecided) && w.f.Trial.Verdict == NoVerdict
 	}),
-	that("no attempt behind the end", "|BeginTrial|WatchTrial|PassType|PassTrial|Quarantine|", func(w model, _ Decision) bool {
+	that("an instance restarts only when all other checks have passed, and once", "|RebootTrial|", func(w model, _ Decision) bool {
+		return w.tried.reboots && w.f.Trial.RebootDue && !w.tried.restarted && w.f.Trial.AttemptVerdict == NoVerdict && !w.f.Trial.Over
+	}),
+	that("no wait for an instance that must restart", "|WatchTrial|", func(w model, _ Decision) bool { return !w.f.Trial.RebootDue }),
+	that("no attempt behind the end", "|BeginTrial|WatchTrial|RebootTrial|PassType|PassTrial|Quarantine|", func(w model, _ Decision) bool {
 		return !w.f.Deleting && !w.f.Failed
 	}),
 	that("no attempt before the pause is over, or behind the last", "|BeginTrial|", func(w model, _ Decision) bool {
@@ -255,10 +280,14 @@ var trialMutants = wrong{
 			f.Trial.Verdict = VerdictPassed
 		}
 	}),
-	"passes after the first machine type": with(func(f *Facts) { f.Trial.MoreTypes = false }),
-	"goes on to a type that there is not": replace(do(PassTrial), do(PassType)),
-	"takes a doubt for a pass":            with(mistaken(attemptVerdictOf, VerdictInconclusive, VerdictPassed)),
-	"takes a doubt for a failure":         with(mistaken(attemptVerdictOf, VerdictInconclusive, VerdictFailed)),
+	"passes after the first machine type":   with(func(f *Facts) { f.Trial.MoreTypes = false }),
+	"goes on to a type that there is not":   replace(do(PassTrial), do(PassType)),
+	"passes a version that has booted once": replace(do(RebootTrial), do(PassTrial)),
+	"waits for a boot that no one orders":   with(func(f *Facts) { f.Trial.RebootDue = false }),
+	"restarts the instance for ever":        replace(do(WatchTrial), do(RebootTrial)),
+	"restarts the instance behind the end":  where(func(f Facts, _ Decision) bool { return f.Trial.RebootDue && f.Deleting }, do(RebootTrial)),
+	"takes a doubt for a pass":              with(mistaken(attemptVerdictOf, VerdictInconclusive, VerdictPassed)),
+	"takes a doubt for a failure":           with(mistaken(attemptVerdictOf, VerdictInconclusive, VerdictFailed)),
 	"promotes while the trial node is there": with(func(f *Facts) {
 		if f.Trial.Verdict == VerdictPassed {
 			f.Trial.Progress = NoTrial
@@ -389,14 +418,16 @@ func TestATrialDoesNotAskTheDonor(t *testing.T) {
 // TestATrialAloud lists the actions after a complete image for each mode of trial and promotion.
 func TestATrialAloud(t *testing.T) {
 	const before, after = "DeleteSnapshot, ", "Retire, Succeed"
-	watched := "BeginTrial, WatchTrial, PassTrial, EndTrial, "
 	for _, w := range publishedVersions() {
-		want := before
+		want, watched := before, "BeginTrial, WatchTrial, "
+		if w.tried.reboots {
+			watched += "RebootTrial, WatchTrial, "
+		}
 		if w.f.Trial.MoreTypes {
-			want += "BeginTrial, WatchTrial, PassType, EndTrial, "
+			want += watched + "PassType, EndTrial, "
 		}
 		if w.f.Trial.Needed {
-			want += watched
+			want += watched + "PassTrial, EndTrial, "
 		}
 		if w.f.Promotion.Manual {
 			want += "Wait: Promotion, " + after

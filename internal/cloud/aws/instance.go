@@ -118,6 +118,17 @@ func (p *ImageProvider) EnsureStarted(ctx context.Context, id cloud.InstanceID) 
 	})
 }
 
+// Restart implements cloud.ImageProvider. AWS cuts the power of an instance that does not restart within a few minutes.
+// Source: "Reboot your Amazon EC2 instance".
+func (p *ImageProvider) Restart(ctx context.Context, id cloud.InstanceID) error {
+	ref, err := parseInstance(id)
+	if err != nil {
+		return err
+	}
+	_, err = p.ec2(ref.region).RebootInstances(ctx, &ec2.RebootInstancesInput{InstanceIds: []string{ref.id}})
+	return fail("restart", ref, err)
+}
+
 // changePower changes the power state of an instance in the state from. In any other state turn changes nothing.
 func (p *ImageProvider) changePower(ctx context.Context, id cloud.InstanceID, from cloud.Power,
 	change func(*ec2.Client, instance) (cloud.Power, error)) (cloud.Power, error) {

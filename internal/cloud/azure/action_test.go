@@ -18,7 +18,7 @@ func TestActionsAreDeclared(t *testing.T) {
 		}
 	}
 	for _, u := range uses {
-		if !slices.Contains([]string{"", cloud.ForInPlace, cloud.ForTrialApart, cloud.ForConsole, cloud.ForCopy, cloud.ForRebuild}, u.Feature) ||
+		if !slices.Contains([]string{"", cloud.ForInPlace, cloud.ForTrialApart, cloud.ForConsole, cloud.ForReboot, cloud.ForCopy, cloud.ForRebuild}, u.Feature) ||
 			u.Where == "" && len(u.Kinds) == 0 {
 			t.Errorf("a use with an unknown feature, or without a check: %+v", u)
 		}

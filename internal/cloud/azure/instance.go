@@ -240,6 +240,24 @@ func (p *account) ensureStarted(ctx context.Context, id cloud.InstanceID, ref in
 	})
 }
 
+// Restart implements cloud.ImageProvider.
+func (p *ImageProvider) Restart(ctx context.Context, id cloud.InstanceID) error {
+	ref, err := p.parse(id)
+	if err != nil {
+		return err
+	}
+	clients, err := p.in(ref.scaleSet)
+	if err != nil {
+		return err
+	}
+	if ref.isStandalone() {
+		_, err = clients.machines.BeginRestart(ctx, ref.group, ref.number, nil)
+	} else {
+		_, err = clients.instances.BeginRestart(ctx, ref.group, ref.name, ref.number, nil)
+	}
+	return fail("restart", ref, err)
+}
+
 // ensurePower reads the instance, and starts the change if needed. A running change is not disturbed.
 func (p *account) ensurePower(ctx context.Context, ref instance, op string, after cloud.Power,
 	needed func(cloud.Power) bool, change func(*clients) error) (cloud.Power, error) {

@@ -22,7 +22,7 @@ func (p *PoolProvider) Permissions(ctx context.Context, pool cloud.PoolID) ([]cl
 		return nil, err
 	}
 	var all []cloud.Permission
-	for _, feature := range []string{"", cloud.ForRebuild, cloud.ForTrialApart, cloud.ForConsole, cloud.ForCopy, cloud.ForInPlace} {
+	for _, feature := range []string{"", cloud.ForRebuild, cloud.ForTrialApart, cloud.ForConsole, cloud.ForReboot, cloud.ForCopy, cloud.ForInPlace} {
 		all = append(all, permissionsFor(s, granted, actionsFor(feature, "pool"), feature)...)
 	}
 	return append(all, joining...), nil
@@ -67,7 +67,9 @@ func (p *ImageProvider) Permissions(ctx context.Context, family cloud.ImageFamil
 		all = append(all, permissionsFor(s, granted, diskActions(feature, p.externalPools), feature)...)
 	}
 	if p.externalPools {
-		all = append(all, permissionsFor(s, granted, actionsFor(cloud.ForConsole, "vm"), cloud.ForConsole)...)
+		for _, feature := range []string{cloud.ForConsole, cloud.ForReboot} {
+			all = append(all, permissionsFor(s, granted, actionsFor(feature, "vm"), feature)...)
+		}
 	}
 	return all, nil
 }

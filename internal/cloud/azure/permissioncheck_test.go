@@ -27,7 +27,7 @@ func TestPermissions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wanted := 4 // trials: deletion, console, subnet and security group
+	wanted := 5 // trials: deletion, second boot, console, subnet and security group
 	for _, feature := range []string{"", cloud.ForCopy, cloud.ForInPlace, cloud.ForRebuild} {
 		wanted += len(actionsFor(feature, "pool", "instance", "image"))
 	}

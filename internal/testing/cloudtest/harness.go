@@ -40,6 +40,8 @@ type Harness struct {
 	Generalize func(t testing.TB, id cloud.InstanceID)
 	// PowerOffGuest powers off a running instance from the guest. Optional; without it such a power-off is not tested.
 	PowerOffGuest func(t testing.TB, id cloud.InstanceID)
+	// Boots returns how often an instance has booted. Optional; without it only the power of a restarted instance is tested.
+	Boots func(t testing.TB, id cloud.InstanceID) int
 	// Console sets the serial console of an instance. Optional; without it consoles are not tested.
 	Console func(t testing.TB, id cloud.InstanceID, text string)
 	// SetUpgrades sets the pool's policy for writes: update running instances automatically, or never. Optional, for

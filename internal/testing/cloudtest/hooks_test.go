@@ -15,6 +15,7 @@ type hooks struct {
 	instances      func(context.Context, cloud.PoolID) ([]cloud.Instance, error)
 	ensureStopped  func(context.Context, cloud.InstanceID) (cloud.Power, error)
 	ensureStarted  func(context.Context, cloud.InstanceID) (cloud.Power, error)
+	restart        func(context.Context, cloud.InstanceID) error
 	consoleOutput  func(context.Context, cloud.InstanceID) (string, error)
 	holdOf         func(context.Context, cloud.InstanceID) (cloud.Protection, error)
 	hold           func(context.Context, cloud.InstanceID, string) error
@@ -184,6 +185,10 @@ func (h hooks) EnsureStopped(ctx context.Context, id cloud.InstanceID) (cloud.Po
 
 func (h hooks) EnsureStarted(ctx context.Context, id cloud.InstanceID) (cloud.Power, error) {
 	return hookOr(h.ensureStarted, h.Provider.EnsureStarted)(ctx, id)
+}
+
+func (h hooks) Restart(ctx context.Context, id cloud.InstanceID) error {
+	return hookOr(h.restart, h.Provider.Restart)(ctx, id)
 }
 
 func (h hooks) Protection(ctx context.Context, id cloud.InstanceID) (cloud.Protection, error) {

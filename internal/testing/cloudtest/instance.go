@@ -15,6 +15,7 @@ var instanceCases = []testCase{
 	{"EnsureStopped is repeated until stopped", stops},
 	{"EnsureStarted is repeated until running", starts},
 	{"EnsureStarted leaves a running instance alone", startedAlready},
+	{"Restart boots a running instance again", restarts},
 	{"a guest that switches itself off is stopped", guestPowersOff},
 	{"the serial console of an instance is its own, and its end is read", readsConsole},
 }
@@ -36,6 +37,9 @@ func instanceNotFound(t *testing.T, s suite) {
 	fails(s.p.Instance(ctx, s.Missing))(t, cloud.NotFound)
 	fails(s.p.EnsureStopped(ctx, s.Missing))(t, cloud.NotFound)
 	fails(s.p.EnsureStarted(ctx, s.Missing))(t, cloud.NotFound)
+	if err := s.p.Restart(ctx, s.Missing); !cloud.Is(err, cloud.NotFound) {
+		t.Errorf("the restart of nothing: %v", err)
+	}
 	fails(s.p.EnsureSnapshot(ctx, cloud.SnapshotSpec{Name: theSnapshot, Instance: s.Missing}))(t, cloud.NotFound)
 	if have := got(s.p.Snapshot(ctx, s.Missing, theSnapshot))(t); have.State != cloud.Absent {
 		t.Errorf("there is a snapshot of nothing: %+v", have)
@@ -124,6 +128,28 @@ func startedAlready(t *testing.T, s suite) {
 		}
 		s.wantPower(t, s.a, cloud.PowerRunning)
 		s.Advance(t)
+	}
+}
+
+func restarts(t *testing.T, s suite) {
+	before := s.instances(t)
+	boots := func(id cloud.InstanceID) int {
+		if s.Boots == nil {
+			return 0
+		}
+		return s.Boots(t, id)
+	}
+	first, other := boots(s.a), boots(s.b)
+	if err := s.p.Restart(t.Context(), s.a); err != nil {
+		t.Fatal(err)
+	}
+	s.until(t, "restarted", func() bool {
+		return got(s.p.Instance(t.Context(), s.a))(t).Power == cloud.PowerRunning && (s.Boots == nil || boots(s.a) > first)
+	})
+	s.Advance(t)
+	wantSame(t, "restarted (-before +after)", before, s.instances(t))
+	if s.Boots != nil && (boots(s.a) != first+1 || boots(s.b) != other) {
+		t.Errorf("%d and %d boots became %d and %d", first, other, boots(s.a), boots(s.b))
 	}
 }
 

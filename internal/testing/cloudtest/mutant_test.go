@@ -124,10 +124,13 @@ func mutated(mutate func(*memory.Cloud, *hooks)) (cloudtest.Harness, *memory.Clo
 		List:          func(testing.TB) []cloud.InstanceID { return c.InstanceIDs(pool) },
 		Generalize:    func(_ testing.TB, id cloud.InstanceID) { c.MarkGeneralized(id) },
 		PowerOffGuest: func(_ testing.TB, id cloud.InstanceID) { c.GuestPowerOff(id) },
-		Console:       func(_ testing.TB, id cloud.InstanceID, text string) { c.SetConsole(id, text) },
-		SetUpgrades:   func(_ testing.TB, automatic bool) { c.SetUpgrades(pool, automatic) },
-		Crowd:         func(testing.TB) { c.SetQuota(memory.Quota{Instances: len(c.InstanceIDs(pool))}) },
-		Scale:         func(_ testing.TB, size int64) error { return c.Scale(pool, size) },
+		Boots: func(_ testing.TB, id cloud.InstanceID) int {
+			return c.World().Count(memory.ByCloud, memory.EffectBoot, string(id))
+		},
+		Console:     func(_ testing.TB, id cloud.InstanceID, text string) { c.SetConsole(id, text) },
+		SetUpgrades: func(_ testing.TB, automatic bool) { c.SetUpgrades(pool, automatic) },
+		Crowd:       func(testing.TB) { c.SetQuota(memory.Quota{Instances: len(c.InstanceIDs(pool))}) },
+		Scale:       func(_ testing.TB, size int64) error { return c.Scale(pool, size) },
 	}, c
 }
 
@@ -246,6 +249,26 @@ var diskMutants = []mutant{
 			p, err := c.EnsureStarted(ctx, id)
 			c.Reboot(id)
 			return p, err
+		}
+	}},
+	{"a restart only starts", "Restart boots a running instance again", func(c *memory.Cloud, h *hooks) {
+		h.restart = func(ctx context.Context, id cloud.InstanceID) error {
+			_, err := c.EnsureStarted(ctx, id)
+			return err
+		}
+	}},
+	{"a restart leaves the instance off", "Restart boots a running instance again", func(c *memory.Cloud, h *hooks) {
+		h.restart = func(ctx context.Context, id cloud.InstanceID) error {
+			_, err := c.EnsureStopped(ctx, id)
+			return err
+		}
+	}},
+	{"the restart of nothing is no error", "a missing instance is not found", func(c *memory.Cloud, h *hooks) {
+		h.restart = func(ctx context.Context, id cloud.InstanceID) error {
+			if err := c.Restart(ctx, id); !cloud.Is(err, cloud.NotFound) {
+				return err
+			}
+			return nil
 		}
 	}},
 	{"stopping a stopped instance starts it", "EnsureStopped is repeated until stopped", func(c *memory.Cloud, h *hooks) {

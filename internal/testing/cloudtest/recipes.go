@@ -79,6 +79,12 @@ func (d *stubDisks) EnsureStarted(ctx context.Context, id cloud.InstanceID) (clo
 	return have.Power, err
 }
 
+// Restart looks for the instance.
+func (d *stubDisks) Restart(ctx context.Context, id cloud.InstanceID) error {
+	_, err := d.h.Look(ctx, id)
+	return err
+}
+
 func (d *stubDisks) Snapshot(_ context.Context, _ cloud.InstanceID, name string) (cloud.Snapshot, error) {
 	return cloud.Snapshot{Name: name}, nil
 }

@@ -34,6 +34,7 @@ func TestConformance(t *testing.T) {
 					List:          func(testing.TB) []cloud.InstanceID { return r.InstanceIDs(r.pool) },
 					Generalize:    func(_ testing.TB, id cloud.InstanceID) { r.MarkGeneralized(id) },
 					PowerOffGuest: func(_ testing.TB, id cloud.InstanceID) { r.GuestPowerOff(id) },
+					Boots:         r.boots,
 					Console:       func(_ testing.TB, id cloud.InstanceID, text string) { r.SetConsole(id, text) },
 					SetUpgrades:   func(_ testing.TB, automatic bool) { r.SetUpgrades(r.pool, automatic) },
 					Crowd:         func(testing.TB) { r.SetQuota(memory.Quota{Instances: len(r.InstanceIDs(r.pool))}) },
@@ -57,6 +58,7 @@ func TestImageProviderOnly(t *testing.T) {
 						Advance:       func(testing.TB) { r.clock.Advance(7 * time.Second) },
 						Generalize:    func(_ testing.TB, id cloud.InstanceID) { r.MarkGeneralized(id) },
 						PowerOffGuest: func(_ testing.TB, id cloud.InstanceID) { r.GuestPowerOff(id) },
+						Boots:         r.boots,
 						Console:       func(_ testing.TB, id cloud.InstanceID, text string) { r.SetConsole(id, text) },
 					},
 					Disks: cloud.DisksOf(r.Disks()), Family: cloud.ImageFamily{Place: "memory:///elsewhere/", Name: "lent"}, Requirements: cloud.ImageRequirements{Location: "here", Nodes: 3},
@@ -106,4 +108,9 @@ func TestPoolProviderOnly(t *testing.T) {
 			})
 		})
 	}
+}
+
+// boots counts the boots of an instance.
+func (r *rig) boots(_ testing.TB, id cloud.InstanceID) int {
+	return r.World().Count(memory.ByCloud, memory.EffectBoot, string(id))
 }

@@ -160,6 +160,21 @@ func (c *ImageProvider) EnsureStarted(ctx context.Context, id cloud.InstanceID) 
 	return m.power, nil
 }
 
+// Restart requests the restart of a running instance.
+func (c *ImageProvider) Restart(ctx context.Context, id cloud.InstanceID) error {
+	defer c.enter()()
+	m, err := c.admitInstance(ctx, opRestart, id)
+	if err != nil {
+		return err
+	}
+	if m.power != cloud.PowerRunning {
+		return refused(cloud.Unavailable, opRestart, string(id), "IncorrectState", "the instance does not run")
+	}
+	c.record(ByCaller, EffectRestart, string(m.id))
+	c.turn(m, cloud.PowerStarting, cloud.PowerRunning, c.config.Latency.Start)
+	return nil
+}
+
 // start boots a machine.
 func (c *machines) start(m *instance) {
 	c.turn(m, cloud.PowerStarting, cloud.PowerRunning, c.config.Latency.Start)

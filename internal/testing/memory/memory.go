@@ -182,6 +182,7 @@ const (
 	opEnsureStopped  = "EnsureStopped"
 	opEnsureStarted  = "EnsureStarted"
 	opConsoleOutput  = "ConsoleOutput"
+	opRestart        = "Restart"
 	opProtection     = "Protection"
 	opProtect        = "ProtectFromScaleIn"
 	opUnprotect      = "Unprotect"

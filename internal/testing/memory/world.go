@@ -24,6 +24,7 @@ const (
 const (
 	EffectStop           = "Stop"
 	EffectStart          = "Start"
+	EffectRestart        = "Restart"
 	EffectBoot           = "Boot"
 	EffectGeneralize     = "Generalize"
 	EffectProtect        = "Protect"

@@ -69,6 +69,14 @@ func kernel(root string) map[string]uint64 {
 			found[name] = min(n, math.MaxInt64)
 		}
 	}
+	for _, path := range []string{"sys/fs/cgroup/pids.max", "sys/fs/cgroup/pids/pids.max"} { // of the container; cgroup v2, v1
+		text, err := os.ReadFile(filepath.Join(root, path))
+		if value := strings.TrimSpace(string(text)); err == nil && value == "max" {
+			found["pids.max"] = math.MaxInt64
+		} else if n, wrong := strconv.ParseUint(value, 10, 64); err == nil && wrong == nil {
+			found["pids.max"] = min(n, math.MaxInt64)
+		}
+	}
 	return found
 }
 

@@ -33,16 +33,23 @@ func TestKernel(t *testing.T) {
 	root := t.TempDir()
 	for path, text := range map[string]string{
 		"proc/sys/vm/max_map_count": "262144\n", "proc/sys/kernel/pid_max": "many\n", "proc/sys/fs/file-max": "18446744073709551615\n",
-		"sys/fs/cgroup/cgroup.controllers": "cpu",
+		"sys/fs/cgroup/cgroup.controllers": "cpu", "sys/fs/cgroup/pids.max": "max\n",
 	} {
 		file := filepath.Join(root, path)
 		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(text), 0o600)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	want := map[string]uint64{"vm.max_map_count": 262144, "fs.file-max": math.MaxInt64, "cgroup": 2}
+	want := map[string]uint64{"vm.max_map_count": 262144, "fs.file-max": math.MaxInt64, "cgroup": 2, "pids.max": math.MaxInt64}
 	if got := kernel(root); !maps.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
+	}
+	first := filepath.Join(t.TempDir(), "sys/fs/cgroup/pids")
+	if err := errors.Join(os.MkdirAll(first, 0o700), os.WriteFile(filepath.Join(first, "pids.max"), []byte("64\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if got := kernel(filepath.Join(first, "../../../..")); !maps.Equal(got, map[string]uint64{"cgroup": 1, "pids.max": 64}) {
+		t.Errorf("%v", got)
 	}
 	if got := kernel(t.TempDir()); !maps.Equal(got, map[string]uint64{"cgroup": 1}) {
 		t.Errorf("%v", got)

@@ -32,7 +32,7 @@ func (a *attempt) measure(ctx context.Context, f *trial.Facts, node *corev1.Node
 	there, here, other := podStateOf(pods[onDisk], f.Now), podStateOf(pods[measuring], f.Now), podStateOf(pods[control], f.Now)
 	alone := pods[peer] == nil && pods[control] == nil && len(a.neighbours(node)) == 0
 	f.Network, f.Images = network(here, other, node.Name, alone, a.on(pods[control])), images(there, here, other, alone)
-	f.Network = nodeFailures(f.Network, here, other, pods)
+	f.Network = a.readLogs(ctx, nodeFailures(f.Network, here, other, pods), f.Now, node, k, pods)
 	f.Performance = performance(a, here, other, node.Name, pods)
 	if here.report != nil {
 		f.Digest = here.report.Digest

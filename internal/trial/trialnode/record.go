@@ -69,8 +69,8 @@ func (w *nodeWriter) hold(ctx context.Context, node *corev1.Node, k *trialRecord
 }
 
 // observe records the kubelet's Ready condition. A new transition time is a change, too: the node was briefly in another
-// state.
-func observe(k *trialRecord, node *corev1.Node, now metav1.Time) {
+// state. So is the boot after the restart of the instance: pods measure again, and restarts of DaemonSets count from zero.
+func observe(k *trialRecord, node *corev1.Node, now metav1.Time, restart *v1alpha1.TrialReboot) {
 	ready, stamp := nodestate.Ready(node), ""
 	for _, c := range node.Status.Conditions {
 		if c.Type == corev1.NodeReady {
@@ -78,11 +78,29 @@ func observe(k *trialRecord, node *corev1.Node, now metav1.Time) {
 		}
 	}
 	now = metav1.NewTime(now.Truncate(1e9)) // the record keeps whole seconds
+	noteSecondBoot(k, node.Status.NodeInfo.BootID, restart)
 	if k.Since.IsZero() || k.Ready != ready || k.KubeletTime != stamp {
 		k.Ready, k.KubeletTime, k.Since = ready, stamp, now
 	}
+	if second := k.SecondBoot; ready && second != nil && second.ReadyAt.IsZero() {
+		second.ReadyAt = now
+	}
 	if ready && k.FirstReady.IsZero() {
 		k.FirstReady, k.Images = now, int32(min(len(node.Status.Images), 1<<20)) //nolint:gosec // bounded in the same line
+	}
+}
+
+// noteSecondBoot records the boot after the restart of the instance.
+func noteSecondBoot(k *trialRecord, boot string, restart *v1alpha1.TrialReboot) {
+	if restart == nil || restart.Skipped != "" || k.SecondBoot != nil || boot == "" || boot == restart.Boot {
+		return
+	}
+	k.SecondBoot, k.Since, k.Logs = &v1alpha1.TrialBoot{ID: boot}, metav1.Time{}, nil
+	delete(k.Pods, measuring)
+	delete(k.Pods, control)
+	for name, set := range k.DaemonSets {
+		set.WasReady, set.UnreadySince = false, metav1.Time{}
+		k.DaemonSets[name] = set
 	}
 }
 
@@ -158,7 +176,7 @@ func (a *attempt) letGo(ctx context.Context, k trialRecord) (left string, err er
 	if err != nil || node == nil || node.UID != k.UID {
 		return "", err
 	}
-	another := k.Boot != "" && node.Status.NodeInfo.BootID != k.Boot // a new machine under the name
+	another := isAnotherMachine(k, node.Status.NodeInfo.BootID)
 	switch {
 	case a.has(cloud.InstanceID(k.Instance)):
 		return "", nil
@@ -170,6 +188,11 @@ func (a *attempt) letGo(ctx context.Context, k trialRecord) (left string, err er
 		return fmt.Sprintf("node %s still reports Ready, although its instance %s is gone in the cloud", node.Name, k.Instance), nil
 	}
 	return "", a.deleteNode(ctx, node)
+}
+
+// isAnotherMachine reports whether a new machine has the name of a Node.
+func isAnotherMachine(k trialRecord, boot string) bool {
+	return k.Boot != "" && boot != k.Boot && (k.SecondBoot == nil || boot != k.SecondBoot.ID)
 }
 
 // deleteNode deletes the Node of a deleted instance. Without the permission, the cloud's controller deletes the Node.

@@ -111,9 +111,13 @@ func (a *attempt) observe(ctx context.Context) (trial.Observation, error) {
 	if f.Unproven, err = withoutKubelet(ctx, a, node); err != nil || f.Unproven != "" {
 		return trial.Observation{Facts: f}, err
 	}
-	observe(k, node, metav1.NewTime(f.Now))
+	observe(k, node, metav1.NewTime(f.Now), a.Restart)
 	f.Registered, f.WithoutProviderID = node.CreationTimestamp.Time, node.Spec.ProviderID == ""
 	f.Ready, f.WasReady, f.Changed = k.Ready, !k.FirstReady.IsZero(), k.Since.Time
+	f.Reboot.Boot = node.Status.NodeInfo.BootID
+	if second := k.SecondBoot; second != nil {
+		f.Reboot.Booted, f.Reboot.Back = true, second.ReadyAt.Time
+	}
 	all := a.twins(node)
 	if err := proveKubelets(ctx, a, node, &all); err != nil {
 		return trial.Observation{}, err

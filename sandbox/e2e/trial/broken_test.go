@@ -197,6 +197,9 @@ spec: {containers: [{name: main, image: registry.example.com/hog:1, resources: {
 	{"fewfiles", func(d *diskEdit) {
 		d.write("etc/systemd/system/containerd.service.d/limits.conf", "[Service]\nLimitNOFILE=1024\n")
 	}, differs, trial.Performance, "a process may open 1024 files"},
+	{"bootsonce", func(d *diskEdit) { // the first boot writes fstab, and the second reads it
+		d.write("etc/cloud/cloud.cfg.d/90-data.cfg", "mounts: [[UUID=0f1e2d3c-1b2a-4111-8111-1a2b3c4d5e6f, /data, ext4, defaults]]\n")
+	}, differs, trial.Rebooted, "Timed out waiting for device"},
 	{"oldkubelet", func(d *diskEdit) { d.write("usr/local/bin/kubelet", "kubelet v1.29.0\n") }, differs, trial.Differences, "kubelet"},
 }
 

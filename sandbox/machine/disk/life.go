@@ -109,6 +109,9 @@ func NewInstance(root string, facts TemplateValues) error {
 	if err := newInstance.write(root, facts); err != nil {
 		return err
 	}
+	if err := addMounts(root); err != nil {
+		return err
+	}
 	return addUser(root, facts.Platform)
 }
 
@@ -127,13 +130,12 @@ func addUser(root string, on Platform) error {
 			return err
 		}
 	}
-	fstab := filepath.Join(root, "etc/fstab")
 	lines := []string{"/swapfile none swap sw 0 0"}
 	if on == OnAzure {
 		lines = append([]string{"/dev/disk/cloud/azure_resource-part1 /mnt auto defaults,nofail,x-systemd.requires=cloud-init.service,comment=cloudconfig 0 2"}, lines...)
 	}
 	for _, line := range lines {
-		if err := ensureLine(fstab, line); err != nil {
+		if err := ensureLine(filepath.Join(root, fstab), line); err != nil {
 			return err
 		}
 	}

@@ -103,7 +103,7 @@ func (k *Kubelet) fillStatus(status *corev1.NodeStatus) {
 			{Type: corev1.NodeHostName, Address: k.node.Name},
 		}
 	}
-	status.DaemonEndpoints.KubeletEndpoint.Port = 10250
+	status.DaemonEndpoints = corev1.NodeDaemonEndpoints{} // no program listens for the API server here
 	status.Images = k.images()
 }
 
