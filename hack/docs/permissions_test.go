@@ -117,11 +117,11 @@ func judged(t *testing.T) string {
 		}
 	}
 	known.Published = slices.Sorted(maps.Keys(actions))
-	var roles struct{ Cluster, Force, TrialNodes, Viewer, Operator, Namespace, Pods, Generalize []judgedRule }
+	var roles struct{ Cluster, Force, TrialNodes, Karpenter, Viewer, Operator, Namespace, Pods, Generalize []judgedRule }
 	if err := yaml.Unmarshal([]byte(page(t, "../charts/kamino/files/rules.yaml")), &roles); err != nil {
 		t.Fatal(err)
 	}
-	known.Rules = slices.Concat(roles.Cluster, roles.Force, roles.TrialNodes, roles.Viewer, roles.Operator)
+	known.Rules = slices.Concat(roles.Cluster, roles.Force, roles.TrialNodes, roles.Karpenter, roles.Viewer, roles.Operator)
 	for _, rule := range slices.Concat(roles.Namespace, roles.Pods, roles.Generalize) {
 		rule.Namespaced = true
 		known.Rules = append(known.Rules, rule)

@@ -26,7 +26,7 @@ func (s *Sandbox) Install(t testing.TB) {
 		return
 	}
 	file := filepath.Join(t.TempDir(), "manifests.yaml")
-	if err := os.WriteFile(file, []byte(s.Must(t, "kamino", "manifests")), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(s.manifests(t)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	s.Must(t, "kubectl", "apply", "--server-side", "-f", file)
@@ -37,12 +37,21 @@ func (s *Sandbox) Install(t testing.TB) {
 	s.installed.Store(true)
 }
 
+// manifests returns the manifests of Kamino, with the rights on the objects of Karpenter if Karpenter builds the nodes.
+func (s *Sandbox) manifests(t testing.TB, flags ...string) string {
+	t.Helper()
+	if s.ofKarpenter {
+		flags = append(flags, "--karpenter")
+	}
+	return s.Must(t, "kamino", append([]string{"manifests"}, flags...)...)
+}
+
 // Namespaces installs Kamino once more, in a namespace for Leases and Secrets and a namespace for generalize pods. The cluster has the
 // definitions and the admission policy for marks on Nodes already.
 func (s *Sandbox) Namespaces(t testing.TB, engine, pods string) {
 	t.Helper()
 	kube, ctx := s.Kube(), t.Context()
-	s.apply(t, s.Must(t, "kamino", "manifests", "--namespace", engine, "--generalize-namespace", pods))
+	s.apply(t, s.manifests(t, "--namespace", engine, "--generalize-namespace", pods))
 	Eventually(t, "namespace "+pods+" is ready for pods", func() (bool, string) {
 		_, account := kube.CoreV1().ServiceAccounts(pods).Get(ctx, "default", metav1.GetOptions{})
 		_, root := kube.CoreV1().ConfigMaps(pods).Get(ctx, "kube-root-ca.crt", metav1.GetOptions{})

@@ -49,6 +49,8 @@ type Sandbox struct {
 	// cost less than their removal.
 	removals     sync.WaitGroup
 	keepMachines bool
+	// ofKarpenter: Karpenter builds the nodes, and Kamino has the rights on its objects.
+	ofKarpenter bool
 	// installed: Kamino has its accounts.
 	installed atomic.Bool
 }
@@ -113,7 +115,7 @@ func run(m *testing.M, o world.Options, into **Sandbox) (code int, err error) {
 		return 1, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	s := &Sandbox{Programs: filepath.Join(dir, "bin"), AtOnce: atOnce, keepMachines: o.ClusterAPI != ""}
+	s := &Sandbox{Programs: filepath.Join(dir, "bin"), AtOnce: atOnce, keepMachines: o.ClusterAPI != "", ofKarpenter: o.Karpenter != ""}
 	if err := s.gather(); err != nil {
 		return 1, err
 	}

@@ -42,15 +42,6 @@ func Describe(d cloud.Description, connect func() (*rest.Config, error)) cloud.D
 	return d
 }
 
-// notYet refuses every capture: the calls of this package have not run through a whole capture with Karpenter's own controllers.
-var notYet = cloud.Refuse(cloud.PoolUnsupported, "nodes of Karpenter cannot be captured yet", "capture a node of an Auto Scaling group")
-
-// captures is whether Kamino captures nodes of Karpenter.
-const captures = false
-
-// refuses reports whether a pool is one that Kamino cannot capture yet.
-func refuses(id cloud.PoolID) bool { return !captures && IsPool(id) }
-
 // beside implements cloud.PoolProvider for groups and classes.
 type beside struct {
 	groups cloud.PoolProvider
@@ -157,9 +148,6 @@ func (b *beside) PoolName(id cloud.PoolID) string { return b.of(id).PoolName(id)
 func (b *beside) MaxImages(id cloud.PoolID) int { return b.of(id).MaxImages(id) }
 
 func (b *beside) SetRecipe(ctx context.Context, change cloud.RecipeChange) error {
-	if refuses(change.Pool) {
-		return notYet.Error(opRecipe, b.own.PoolName(change.Pool))
-	}
 	return b.of(change.Pool).SetRecipe(ctx, change)
 }
 
@@ -223,9 +211,6 @@ func (b *beside) Trials(ctx context.Context, of ...cloud.PoolID) ([]cloud.TrialS
 }
 
 func (b *beside) EnsureTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial, error) {
-	if refuses(spec.Pool) {
-		return cloud.Trial{}, notYet.Error(trials.op, b.own.PoolName(spec.Pool))
-	}
 	return b.of(spec.Pool).EnsureTrial(ctx, spec)
 }
 
@@ -246,9 +231,6 @@ func (b *beside) Workshops(ctx context.Context, of ...cloud.PoolID) ([]cloud.Wor
 }
 
 func (b *beside) EnsureWorkshop(ctx context.Context, spec cloud.WorkshopSpec) (cloud.Trial, error) {
-	if refuses(spec.Pool) {
-		return cloud.Trial{}, notYet.Error(workshops.op, b.own.PoolName(spec.Pool))
-	}
 	return b.of(spec.Pool).EnsureWorkshop(ctx, spec)
 }
 
@@ -261,19 +243,11 @@ func (b *beside) Family(ctx context.Context, id cloud.PoolID) (cloud.ImageFamily
 }
 
 func (b *beside) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error) {
-	pool, err := b.of(id).Pool(ctx, id)
-	if refuses(id) && err == nil {
-		pool.Refusals = append([]cloud.Refusal{notYet}, pool.Refusals...)
-	}
-	return pool, err
+	return b.of(id).Pool(ctx, id)
 }
 
 func (b *beside) PreflightRecipe(ctx context.Context, spec cloud.PreflightSpec) ([]cloud.Refusal, error) {
-	found, err := b.of(spec.Pool).PreflightRecipe(ctx, spec)
-	if refuses(spec.Pool) && err == nil {
-		found = append([]cloud.Refusal{notYet}, found...)
-	}
-	return found, err
+	return b.of(spec.Pool).PreflightRecipe(ctx, spec)
 }
 
 func (b *beside) RecipeChange(ctx context.Context, to cloud.Target, removeBootstrap bool) (cloud.RecipeChange, error) {

@@ -50,7 +50,7 @@ func Rules() (rules []rbacv1.PolicyRule) {
 	return rules
 }
 
-const giveRights = "apply the output of `kamino manifests` again"
+const giveRights = "apply the output of `kamino manifests --karpenter`, or set the chart's value rbac.karpenter"
 
 // Permissions implements cloud.PoolProvider with a rules review, which lists the rights of ClusterRoles too. A right that an incomplete
 // review lacks costs an access review.
