@@ -16,6 +16,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cloud/aws"
 	"github.com/kamino-dev/kamino/internal/cloud/capi"
+	"github.com/kamino-dev/kamino/internal/cloud/karpenter"
 	"github.com/kamino-dev/kamino/internal/cloud/registry"
 )
 
@@ -67,6 +68,10 @@ func permissions(t *testing.T) string {
 		for _, rule := range management(t, d) {
 			fmt.Fprintf(&b, "| `%s.%s` | %s |\n", rule.Resources[0], rule.APIGroups[0], strings.Join(rule.Verbs, ", "))
 		}
+	}
+	b.WriteString("\n## Karpenter\n\n[How to grant them](karpenter.md#permissions).\n\n| resource | verbs |\n|---|---|\n")
+	for _, rule := range karpenter.Rules() {
+		fmt.Fprintf(&b, "| `%s.%s` | %s |\n", rule.Resources[0], rule.APIGroups[0], strings.Join(rule.Verbs, ", "))
 	}
 	return b.String()
 }

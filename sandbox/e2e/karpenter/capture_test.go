@@ -16,6 +16,7 @@ func TestCapture(t *testing.T) {
 	e := newEnv(t, "whole")
 	_, former := e.class()
 	pod := e.StartStubbornPod(e.Donor)
+	since := metav1.Now()
 	e.capture().ExpectExit(0, "stays in service", "now builds new nodes from version ", "out of service for 0s", "Provisioned: Passed", "Registered: Passed")
 
 	p := e.AssertSucceeded(e.Donor)
@@ -28,11 +29,11 @@ func TestCapture(t *testing.T) {
 	e.AssertServed(pod)
 	e.AssertServes(e.Donor)
 	e.waitClaims("Drifted", metav1.ConditionTrue)
-	e.waitHeld(metav1.Now())
+	e.waitHeld(since)
 	e.assertClaims(0)
 	e.assertNothingBeside()
 
-	next := e.grow()
+	next := e.Grow()
 	if e.VersionOf(next.Image) != p.Spec.Version {
 		t.Errorf("node %s was built from %s, want version %s", next.Node, next.Image, p.Spec.Version)
 	}
@@ -43,7 +44,7 @@ func TestCapture(t *testing.T) {
 		t.Errorf("the class selects %s, want %s as before", is, former)
 	}
 	e.waitClaims("Drifted", metav1.ConditionFalse)
-	if last := e.grow(); last.Image != e.Machines[0].Image {
+	if last := e.Grow(); last.Image != e.Machines[0].Image {
 		t.Errorf("after the recipe was restored, node %s was built from %s", last.Node, last.Image)
 	}
 	e.assertClaims(2)

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -17,14 +18,16 @@ import (
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/sandbox/control"
-	"github.com/kamino-dev/kamino/sandbox/machine"
 	"github.com/kamino-dev/kamino/sandbox/pool"
 	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
 	"github.com/kamino-dev/kamino/sandbox/world"
 )
 
 // Exit codes of kamino.
-const exitFailed = 4
+const (
+	exitRefused = 3
+	exitFailed  = 4
+)
 
 var sandbox *sandboxtest.Sandbox
 
@@ -111,14 +114,14 @@ func conditionOf(o unstructured.Unstructured, name string) metav1.ConditionStatu
 	return metav1.ConditionFalse
 }
 
-// waitHeld waits until Karpenter's disruption controller has looked at the drifted nodes since a time, and the guard held it.
+// waitHeld waits until Karpenter's disruption controller has wanted to replace a drifted node since a time, and the guard held it.
 func (e env) waitHeld(since metav1.Time) {
 	e.Helper()
 	e.Eventually("the guard has held Karpenter", func() (bool, string) {
 		events, err := e.Kube().CoreV1().Events("default").List(e.Context(), metav1.ListOptions{FieldSelector: "involvedObject.kind=NodePool,involvedObject.name=" + e.Pool})
 		e.Must(err)
 		for _, event := range events.Items {
-			if !event.LastTimestamp.Before(&since) && strings.Contains(strings.ToLower(event.Message), "drifted") {
+			if !event.LastTimestamp.Add(time.Second).Before(since.Time) && strings.Contains(strings.ToLower(event.Message), "drifted") {
 				return true, ""
 			}
 		}
@@ -199,10 +202,4 @@ func (e env) assertNothingBeside() {
 	})
 	e.AssertNothingLeft()
 	e.AssertEnded()
-}
-
-// grow adds a pod that needs a node, and returns the machine of the node that Karpenter launches for it.
-func (e env) grow() machine.Status {
-	e.Helper()
-	return e.Grow()
 }
