@@ -80,8 +80,9 @@ func (j *judge) replay(e event, key, uid string, kamino bool) {
 		j.node(e, kamino)
 	case e.resource == "leases":
 		j.lease(key, e)
-	case (e.resource == "machines" || e.resource == "nodeclaims") && instanceOf(e.out) != "":
-		if m := j.things.get("instance", instanceOf(e.out)); j.known[key] { // of a trial, with the instance that a controller makes for it
+	case (e.resource == "machines" || e.resource == "nodeclaims") && instanceOf(e.out)+text(e.out, "status", "providerID") != "":
+		m := j.things.get("instance", instanceID(text(e.out, "spec", "providerID")+text(e.out, "status", "providerID")))
+		if j.known[key] { // of a trial, with the instance that a controller makes for it
 			m.tags["kamino-trial-name"] = e.name
 		} else {
 			m.pool = cmp.Or(text(e.out, "metadata", "labels", "cluster.x-k8s.io/deployment-name"), text(e.out, "spec", "nodeClassRef", "name"), m.pool)
@@ -295,10 +296,8 @@ func isReady(n object) bool {
 	return slices.ContainsFunc(items(n, "status", "conditions"), func(c any) bool { return text(c, "type") == "Ready" && text(c, "status") == "True" })
 }
 
-// instanceOf is the ID of the instance in the cloud of a Node, Machine or NodeClaim.
-func instanceOf(n object) string {
-	return instanceID(text(n, "spec", "providerID") + text(n, "status", "providerID"))
-}
+// instanceOf is the ID of the instance of a Node or Machine in the cloud.
+func instanceOf(n object) string { return instanceID(text(n, "spec", "providerID")) }
 
 func instanceID(provider string) string {
 	if id, azure := strings.CutPrefix(strings.ToLower(provider), "azure://"); azure {
