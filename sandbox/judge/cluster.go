@@ -87,8 +87,7 @@ func (j *judge) replay(e event, key, uid string, kamino bool) {
 		} else {
 			m.pool = cmp.Or(text(e.out, "metadata", "labels", "cluster.x-k8s.io/deployment-name"), text(e.out, "spec", "nodeClassRef", "name"), m.pool)
 		}
-	case !strings.HasPrefix(e.verb, "delete") && (strings.HasPrefix(e.group, "infrastructure.") || e.resource == "machinedeployments" ||
-		e.resource == "ec2nodeclasses" && !j.known[key]): // Kamino's own are for trials
+	case e.verb != "delete" && (strings.HasPrefix(e.group, "infrastructure.") || e.resource == "machinedeployments" || e.resource == "ec2nodeclasses" && !j.known[key]):
 		j.clusterRecipe(e, key, kamino)
 	case e.resource == "prototypes":
 		j.prototype(e, uid)
