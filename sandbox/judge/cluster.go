@@ -35,7 +35,7 @@ func (j *judge) request(e event, kamino bool) {
 		j.expect(9, j.named(e, kamino), e, "the threat page names no such writer")
 	}
 	j.sizes(e, key, kamino)
-	created := e.verb == "create" && slices.Contains([]string{"pods", "nodeorders", "secrets", "jobs", "leases", "machines", "nodeclaims", "ec2nodeclasses"}, e.resource+e.sub)
+	created := e.verb == "create" && strings.Contains(" pods nodeorders secrets jobs leases machines nodeclaims ec2nodeclasses ", " "+e.resource+e.sub+" ")
 	if created && kamino {
 		j.made[key] = e.line
 	}
@@ -87,7 +87,7 @@ func (j *judge) replay(e event, key, uid string, kamino bool) {
 		} else {
 			m.pool = cmp.Or(text(e.out, "metadata", "labels", "cluster.x-k8s.io/deployment-name"), text(e.out, "spec", "nodeClassRef", "name"), m.pool)
 		}
-	case e.verb != "delete" && (strings.HasPrefix(e.group, "infrastructure.") || e.resource == "machinedeployments" || e.resource == "ec2nodeclasses" && !j.known[key]):
+	case e.verb != "delete" && (strings.HasPrefix(e.group, "infrastructure.") || e.resource == "machinedeployments" || e.resource == "ec2nodeclasses"):
 		j.clusterRecipe(e, key, kamino)
 	case e.resource == "prototypes":
 		j.prototype(e, uid)
@@ -114,7 +114,7 @@ func (j *judge) clusterRecipe(e event, key string, kamino bool) {
 	} else if machine == nil {
 		machine = part(e.out, "spec", "template")
 	}
-	terms := append(items(e.out, "spec", "amiSelectorTerms"), nil)
+	terms := append(map[bool][]any{false: items(e.out, "spec", "amiSelectorTerms")}[j.known[key]], nil) // a class of Kamino is for a trial
 	image := cmp.Or(text(machine, "ami", "id"), text(terms[0], "id"), strings.ToLower(text(machine, "image", "id")))
 	if g := part(machine, "image", "computeGallery"); g["subscriptionID"] != nil {
 		where := "/subscriptions/" + text(g, "subscriptionID") + "/resourceGroups/" + text(g, "resourceGroup") + "/providers/Microsoft.Compute/galleries/"
