@@ -13,8 +13,8 @@ import (
 
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
+	"github.com/kamino-dev/kamino/sandbox/capi"
 	"github.com/kamino-dev/kamino/sandbox/child"
 	"github.com/kamino-dev/kamino/sandbox/region"
 )
@@ -23,14 +23,14 @@ import (
 // time scale.
 
 // startKarpenter installs Karpenter's definitions, and runs its controllers.
-func (w *World) startKarpenter(ctx context.Context) error {
+func startKarpenter(ctx context.Context, w *World) error {
 	if !w.directory.Karpenter {
 		return nil
 	}
 	began, bin := time.Now(), w.options.Karpenter
 	config := rest.CopyConfig(w.plane.Admin())
-	if _, err := envtest.InstallCRDs(config, envtest.CRDInstallOptions{Paths: []string{filepath.Join(bin, "definitions")}, ErrorIfPathMissing: true}); err != nil {
-		return fmt.Errorf("the definitions of Karpenter (`make karpenter-aws` builds them): %w", err)
+	if err := capi.InstallDefinitions(ctx, config, bin, "karpenter-aws"); err != nil {
+		return err
 	}
 	objects, err := client.New(config, client.Options{})
 	if err != nil {

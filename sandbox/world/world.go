@@ -127,7 +127,8 @@ func Start(ctx context.Context, o Options) (*World, error) {
 	ctx, started := w.untilTrouble(ctx)
 	defer started()
 	for _, step := range []func(context.Context) error{
-		w.openSite, w.startAuthenticator, w.startControlPlane, w.startMachines, w.startCloud, w.startClusterAPI, w.writeFiles, w.startKarpenter, w.makePools,
+		w.openSite, w.startAuthenticator, w.startControlPlane, w.startMachines, w.startCloud, w.startClusterAPI, w.writeFiles,
+		func(ctx context.Context) error { return startKarpenter(ctx, w) }, w.makePools,
 		w.startControl, w.awaitNodes,
 	} {
 		if err := step(ctx); err != nil {

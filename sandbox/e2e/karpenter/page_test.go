@@ -10,7 +10,7 @@ import (
 	"github.com/kamino-dev/kamino/sandbox/sandboxtest"
 )
 
-// awsScript stands in for the aws command. It knows the calls of the page only, and refuses a policy with a word to replace.
+// awsScript takes the place of the aws command. It knows the calls of the page only, and refuses a policy with a word to replace.
 const awsScript = `#!/bin/sh
 set -eu
 case "$1 $2" in

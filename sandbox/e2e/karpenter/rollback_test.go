@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -30,16 +31,19 @@ spec:
 // version again, and the next NodeClaim registers. The first NodeClaims are untouched throughout.
 func TestRollback(t *testing.T) {
 	e := newEnv(t, "rollback")
-	e.Capture(e.Donor, "--version", "2026.01.01").ExpectExit(0)
+	first := time.Now().UTC().Format("2006.01.02")
+	second := first + "02"
+	e.Capture(e.Donor, "--version", first).ExpectExit(0)
+	e.Grow()
 	e.Spoil("", disk.Defect{Kind: disk.NeverJoins})
-	e.Capture(e.Donor, "--version", "2026.01.02").ExpectExit(0)
-	e.assertClaims(0)
+	e.Capture(e.Donor, "--version", second).ExpectExit(0)
+	e.assertClaims(1)
 	file := filepath.Join(t.TempDir(), "policy.yaml")
 	e.Must(os.WriteFile(file, fmt.Appendf(nil, policy, e.Pool), 0o600))
 	sandbox.Must(t, "kubectl", "apply", "--server-side", "-f", file)
 	e.StartController()
 
-	e.Resize(4)
+	e.Resize(5)
 	e.Eventually("two NodeClaims are launched and not registered", func() (bool, string) {
 		launched := 0
 		for _, c := range e.ofPool() {
@@ -49,21 +53,21 @@ func TestRollback(t *testing.T) {
 		}
 		return launched == 2, fmt.Sprintf("%d NodeClaims", launched)
 	})
-	e.Eventually("Kamino rolls the pool back", func() (bool, string) { return e.NextVersion() == "2026.01.01", e.NextVersion() })
-	e.assertClaims(2)
-	e.Resize(5)
+	e.Eventually("Kamino rolls the pool back", func() (bool, string) { return e.NextVersion() == first, e.NextVersion() })
+	e.assertClaims(3)
+	e.Resize(6)
 	e.Eventually("the version is quarantined", func() (bool, string) {
-		why := e.Tags("2026.01.02")[cloud.TagQuarantined]
+		why := e.Tags(second)[cloud.TagQuarantined]
 		return strings.HasPrefix(why, "join health: "), why
 	})
-	e.assertClaims(3)
+	e.assertClaims(4)
 	ready := 0
 	for _, c := range e.ofPool() {
 		if conditionOf(c, "Registered") == metav1.ConditionTrue {
 			ready++
 		}
 	}
-	if class, is := e.class(); ready != 3 || len(sandboxtest.Marks(*class)) > 0 {
-		t.Errorf("%d NodeClaims are registered, want 3; the class selects %s, with the annotations %v", ready, is, class.GetAnnotations())
+	if class, is := e.class(); ready != 4 || len(sandboxtest.Marks(*class)) > 0 {
+		t.Errorf("%d NodeClaims are registered, want 4; the class selects %s, with the annotations %v", ready, is, class.GetAnnotations())
 	}
 }
