@@ -31,6 +31,11 @@ func render(chart string) (map[string][]byte, error) {
 		return nil, err
 	}
 	files[filepath.Join(chart, "files", "rules.yaml")] = rules
+	policies, err := manifest.KarpenterAdmission()
+	if err != nil {
+		return nil, err
+	}
+	files[filepath.Join(chart, "files", "karpenter-admission.yaml")] = policies
 	path := filepath.Join(chart, "values.schema.json")
 	before, err := os.ReadFile(path)
 	if err != nil {

@@ -161,8 +161,16 @@ func renderAll(w io.Writer, o Options) error {
 	if len(o.KarpenterRules) == 0 {
 		return nil
 	}
-	return renderRules(w, "karpenter.yaml", o, o.KarpenterRules)
+	if err := renderRules(w, "karpenter.yaml", o, o.KarpenterRules); err != nil || o.NoAdmissionPolicy {
+		return err
+	}
+	return render(w, karpenterAdmission, o)
 }
+
+const karpenterAdmission = "karpenter-admission.yaml"
+
+// KarpenterAdmission returns the admission policies for Karpenter's objects, with $(namespace) and $(account) for the engine's account.
+func KarpenterAdmission() ([]byte, error) { return files.ReadFile("files/" + karpenterAdmission) }
 
 // renderRules renders a file with rules, and replaces more names.
 func renderRules(w io.Writer, name string, o Options, rules []rbacv1.PolicyRule, more ...string) error {
@@ -249,6 +257,7 @@ func render(w io.Writer, name string, o Options, more ...string) error {
 	names := strings.NewReplacer(append(more,
 		"$(apart)", apart(o.Namespace),
 		"$(namespace)", o.Namespace,
+		"$(account)", "kamino-engine",
 		"$(podspace)", o.GeneralizeNamespace,
 		"$(generalize)", v1alpha1.GeneralizeServiceAccount,
 		"$(lease)", v1alpha1.LeaseName,
