@@ -44,7 +44,8 @@ func (c *controllers) chosen(cloud *pool.Cloud) (string, error) {
 	case !c.wanted:
 		return "", nil
 	case c.binaries == "":
-		return "", usageError{fmt.Errorf("--%s needs the controllers of %s: run `make %s`, or pass their directory with --%[1]s-binaries", c.flag, c.who, c.target)}
+		return "", usageError{fmt.Errorf(
+			"--%s needs the controllers of %s: run `make %s`, or pass their directory with --%[1]s-binaries", c.flag, c.who, c.target)}
 	case *cloud == "":
 		*cloud = pool.AWS
 	}

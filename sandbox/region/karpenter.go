@@ -58,7 +58,8 @@ var karpenterObjects string
 
 // MakePool implements Region. Karpenter makes the user data.
 func (k *Karpenter) MakePool(ctx context.Context, spec pool.Spec, _ string) error {
-	text := strings.NewReplacer("POOL", spec.Name, "IMAGE", eks, "ROLE", NodeRole, "TYPE", instanceType, "NODES", fmt.Sprint(spec.Nodes)).Replace(karpenterObjects)
+	words := strings.NewReplacer("POOL", spec.Name, "IMAGE", eks, "ROLE", NodeRole, "TYPE", instanceType, "NODES", fmt.Sprint(spec.Nodes))
+	text := words.Replace(karpenterObjects)
 	for decoder := yaml.NewYAMLOrJSONDecoder(strings.NewReader(text), 4096); ; {
 		o := &unstructured.Unstructured{}
 		if err := decoder.Decode(&o.Object); errors.Is(err, io.EOF) {

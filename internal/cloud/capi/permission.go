@@ -62,7 +62,8 @@ func rights(kinds ...string) []right {
 func separateRights(purpose string, kinds []string) (all []right) {
 	for _, kind := range kinds {
 		all = append(all, need(coreGroup, "machines", "create delete", purpose), need(bootstrapGroup, "kubeadmconfigtemplates", "get", purpose),
-			need(bootstrapGroup, "kubeadmconfigs", "get create delete", purpose), need(infrastructureGroup, strings.ToLower(kind)+"s", "get create delete", purpose))
+			need(bootstrapGroup, "kubeadmconfigs", "get create delete", purpose),
+			need(infrastructureGroup, strings.ToLower(kind)+"s", "get create delete", purpose))
 	}
 	return all
 }

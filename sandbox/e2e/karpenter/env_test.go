@@ -118,7 +118,8 @@ func conditionOf(o unstructured.Unstructured, name string) metav1.ConditionStatu
 func (e env) waitHeld(since metav1.Time) {
 	e.Helper()
 	e.Eventually("the guard has held Karpenter", func() (bool, string) {
-		events, err := e.Kube().CoreV1().Events("default").List(e.Context(), metav1.ListOptions{FieldSelector: "involvedObject.kind=NodePool,involvedObject.name=" + e.Pool})
+		events, err := e.Kube().CoreV1().Events("default").List(e.Context(),
+			metav1.ListOptions{FieldSelector: "involvedObject.kind=NodePool,involvedObject.name=" + e.Pool})
 		e.Must(err)
 		for _, event := range events.Items {
 			if !event.LastTimestamp.Add(time.Second).Before(since.Time) && strings.Contains(strings.ToLower(event.Message), "drifted") {
@@ -142,7 +143,8 @@ func (e env) class() (*unstructured.Unstructured, string) {
 // capture starts a capture with a short trial.
 func (e env) capture(flags ...string) *sandboxtest.Process {
 	e.Helper()
-	return e.Start(append([]string{"capture", e.Donor, "--trial", string(v1alpha1.TrialApart), "-f", sandboxtest.SettingsFile(e.T, "trial: {soak: 1s}")}, flags...)...)
+	args := []string{"capture", e.Donor, "--trial", string(v1alpha1.TrialApart), "-f", sandboxtest.SettingsFile(e.T, "trial: {soak: 1s}")}
+	return e.Start(append(args, flags...)...)
 }
 
 // setBudgets replaces the budgets of the NodePool, as its owner does.

@@ -20,8 +20,8 @@ func TestGuardTakenAway(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, "guard")
 	_, former := e.class()
-	e.Barrier().After(sandboxtest.Request{Server: sandboxtest.APIServer, Pattern: `^PATCH .*/ec2nodeclasses/` + e.Pool + `$`, Texts: []string{"amiSelectorTerms"}},
-		func() { e.setBudgets(unguarded) })
+	write := sandboxtest.Request{Server: sandboxtest.APIServer, Pattern: `^PATCH .*/ec2nodeclasses/` + e.Pool + `$`, Texts: []string{"amiSelectorTerms"}}
+	e.Barrier().After(write, func() { e.setBudgets(unguarded) })
 	e.Capture(e.Donor).ExpectExit(exitFailed, "a disruption budget was removed during the promotion, so Kamino wrote the former image again")
 	class, is := e.class()
 	if marks := sandboxtest.Marks(*class); is != former || len(marks) > 0 {

@@ -35,8 +35,8 @@ func TestRollback(t *testing.T) {
 	second := first + "02"
 	e.Capture(e.Donor, "--version", first).ExpectExit(0)
 	e.Grow()
-	e.Spoil("", disk.Defect{Kind: disk.NeverJoins})
 	e.Capture(e.Donor, "--version", second).ExpectExit(0)
+	e.Spoil(second, disk.Defect{Kind: disk.NeverJoins})
 	e.assertClaims(1)
 	file := filepath.Join(t.TempDir(), "policy.yaml")
 	e.Must(os.WriteFile(file, fmt.Appendf(nil, policy, e.Pool), 0o600))
