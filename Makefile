@@ -43,7 +43,7 @@ CONTAINERD := $(BIN)/containerd-$(CONTAINERD_VERSION)
 CLUSTERAPI := $(BIN)/clusterapi-$(CLUSTERAPI_VERSION)
 # The real infrastructure provider for AWS (KAMINO_CLUSTERAPI_AWS_BIN). Its dependencies differ from Cluster API's.
 CLUSTERAPI_AWS := $(BIN)/cluster-api-provider-aws-$(CLUSTERAPI_AWS_VERSION)
-# Karpenter's own controllers and definitions.
+# Karpenter's own controllers and definitions (KAMINO_KARPENTER_BIN).
 KARPENTER := $(BIN)/karpenter-aws-$(KARPENTER_VERSION)
 
 # All binaries use the flags of a plain `go test`, so that binaries, tests and the linter share compiled packages.
@@ -85,7 +85,7 @@ test-product test-sandbox test-long test-times test-machines test-machines-core:
 
 # Environment of end-to-end tests. Test binaries also run as API servers, so SANDBOX_LDFLAGS set Kubernetes' version there.
 SUITE_ENV = KUBEBUILDER_ASSETS=$(CURDIR)/$(BIN)/assets KAMINO_CLUSTERAPI_BIN=$(CURDIR)/$(CLUSTERAPI) \
-	KAMINO_CLUSTERAPI_AWS_BIN=$(CURDIR)/$(CLUSTERAPI_AWS) \
+	KAMINO_CLUSTERAPI_AWS_BIN=$(CURDIR)/$(CLUSTERAPI_AWS) KAMINO_KARPENTER_BIN=$(CURDIR)/$(KARPENTER) \
 	KAMINO_PREVIOUS=$(CURDIR)/$(PREVIOUS) KAMINO_BIN=$(CURDIR)/$(BIN)/kamino KAMINO_SANDBOX_BIN=$(CURDIR)/$(BIN)/kamino-sandbox
 TESTSUITE = GOTESTSUM=$(CURDIR)/$(BIN)/gotestsum SANDBOX_FLAGS="'-ldflags=$(SANDBOX_LDFLAGS)'" hack/testsuite/testsuite.sh
 
@@ -117,12 +117,13 @@ test-sandbox: build
 	@cd sandbox && $(GO) test -short -vet=off -timeout 30m $$($(GO) list ./... | grep -v -e /e2e -e /capi$$)
 	@cd sandbox && $(SUITE_ENV) $(GO) test -short -vet=off -count=1 -timeout 30m ./e2e
 
-# SHARD=2/9 runs part 2 of 9. Only shards that run Cluster API's controllers build the controllers, and likewise its real provider.
+# SHARD=2/9 runs part 2 of 9. Only shards that run Cluster API's controllers build them, and likewise its real provider and Karpenter.
 SHARD ?=
 .PHONY: test-long
 test-long: build assets $(BIN)/gotestsum ## Run the long suite: simulated weeks, lost calls, kills, Cluster API, all demos (SHARD=k/n: one part).
 	@if $(TESTSUITE) needs "$(SHARD)" KAMINO_CLUSTERAPI_BIN; then $(MAKE) $(CLUSTERAPI); fi
 	@if $(TESTSUITE) needs "$(SHARD)" KAMINO_CLUSTERAPI_AWS_BIN; then $(MAKE) $(CLUSTERAPI_AWS); fi
+	@if $(TESTSUITE) needs "$(SHARD)" KAMINO_KARPENTER_BIN; then $(MAKE) $(KARPENTER); fi
 	@if git cat-file -e $$(cat hack/previous) 2>/dev/null; then $(MAKE) previous; else echo "no history: the test of the way back is skipped"; fi
 	@$(SUITE_ENV) $(TESTSUITE) run long "$(SHARD)"
 
@@ -131,7 +132,7 @@ test-long: build assets $(BIN)/gotestsum ## Run the long suite: simulated weeks,
 TIMES ?= short long
 PACKAGES ?=
 .PHONY: test-times
-test-times: build assets $(BIN)/gotestsum $(if $(filter long,$(TIMES)),$(CLUSTERAPI) $(CLUSTERAPI_AWS)) ## Measure both suites on an idle machine. Write docs/contribute/tests.md and the times for shards.
+test-times: build assets $(BIN)/gotestsum $(if $(filter long,$(TIMES)),$(CLUSTERAPI) $(CLUSTERAPI_AWS) $(KARPENTER)) ## Measure both suites on an idle machine. Write docs/contribute/tests.md and the times for shards.
 	@if [[ " $(TIMES) " == *" machines "* ]]; then $(MAKE) test-machines MACHINES_COMMAND="times machines"; fi
 	@for suite in $(filter-out machines,$(TIMES)); do $(SUITE_ENV) $(TESTSUITE) times $$suite $(PACKAGES); done
 

@@ -71,7 +71,7 @@ var rooms = map[string]room{
 	"internal/cloud":             {foreign: "sigs.k8s.io/yaml"},
 	"internal/cloud/aws":         {own: "cloud cloud/imageversion wording/page", foreign: "github.com/aws/aws-sdk-go-v2 github.com/aws/smithy-go"},
 	"internal/cloud/azure":       {own: "cloud cloud/imageversion process wording/page", foreign: "github.com/Azure/azure-sdk-for-go"},
-	"internal/cloud/apiserver":   {own: "cloud", foreign: kubeTypes},
+	"internal/cloud/apiserver":   {own: "cloud", foreign: kubeClient},
 	"internal/cloud/capi":        {own: "cloud cloud/apiserver process wording/page", foreign: kubeClient},
 	"internal/cloud/karpenter":   {own: "cloud cloud/apiserver", foreign: kubeClient},
 	"internal/testing/memory":    {own: "cloud cloud/imageversion"},

@@ -16,6 +16,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cloud/aws"
 	"github.com/kamino-dev/kamino/internal/cloud/capi"
+	"github.com/kamino-dev/kamino/internal/cloud/karpenter"
 	"github.com/kamino-dev/kamino/internal/cloud/registry"
 )
 
@@ -68,6 +69,10 @@ func permissions(t *testing.T) string {
 			fmt.Fprintf(&b, "| `%s.%s` | %s |\n", rule.Resources[0], rule.APIGroups[0], strings.Join(rule.Verbs, ", "))
 		}
 	}
+	b.WriteString("\n## Karpenter\n\n[How to grant them](karpenter.md#permissions).\n\n| resource | verbs |\n|---|---|\n")
+	for _, rule := range karpenter.Rules() {
+		fmt.Fprintf(&b, "| `%s.%s` | %s |\n", rule.Resources[0], rule.APIGroups[0], strings.Join(rule.Verbs, ", "))
+	}
 	return b.String()
 }
 
@@ -117,11 +122,11 @@ func judged(t *testing.T) string {
 		}
 	}
 	known.Published = slices.Sorted(maps.Keys(actions))
-	var roles struct{ Cluster, Force, TrialNodes, Viewer, Operator, Namespace, Pods, Generalize []judgedRule }
+	var roles struct{ Cluster, Force, TrialNodes, Karpenter, Viewer, Operator, Namespace, Pods, Generalize []judgedRule }
 	if err := yaml.Unmarshal([]byte(page(t, "../charts/kamino/files/rules.yaml")), &roles); err != nil {
 		t.Fatal(err)
 	}
-	known.Rules = slices.Concat(roles.Cluster, roles.Force, roles.TrialNodes, roles.Viewer, roles.Operator)
+	known.Rules = slices.Concat(roles.Cluster, roles.Force, roles.TrialNodes, roles.Karpenter, roles.Viewer, roles.Operator)
 	for _, rule := range slices.Concat(roles.Namespace, roles.Pods, roles.Generalize) {
 		rule.Namespaced = true
 		known.Rules = append(known.Rules, rule)

@@ -8,12 +8,13 @@ import (
 	"github.com/kamino-dev/kamino/internal/cli/clouds"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cloud/capi"
+	"github.com/kamino-dev/kamino/internal/cloud/karpenter"
 	"github.com/kamino-dev/kamino/internal/cloud/registry"
 	"github.com/kamino-dev/kamino/internal/manifest"
 )
 
 func newManifestsCommand(f *Factory, o *Options) *cobra.Command {
-	m, crds, inPlace, rebuilds, warm := manifest.Options{}, false, false, false, false
+	m, crds, ofKarpenter, inPlace, rebuilds, warm := manifest.Options{}, false, false, false, false, false
 	cmd := &cobra.Command{
 		Use:   "manifests",
 		Short: "Print the manifests that Kamino needs in the cluster as YAML",
@@ -33,6 +34,9 @@ controller's Deployment. --iam prints the cloud permissions instead, and --crds 
 		RunE: func(*cobra.Command, []string) error {
 			if crds {
 				return manifest.CRDs(f.Out)
+			}
+			if ofKarpenter {
+				m.KarpenterRules = karpenter.Rules()
 			}
 			m.Namespace, m.GeneralizeNamespace = o.Namespace, o.GeneralizeNamespace
 			if m.CloudConfigSecret != "" || m.IAM || m.Management != "" {
@@ -64,6 +68,8 @@ controller's Deployment. --iam prints the cloud permissions instead, and --crds 
 	cmd.Flags().BoolVar(&m.Force, "force", false, "also grant the permission to delete any pod, for drains with --force")
 	cmd.Flags().BoolVar(&m.DeleteTrialNodes, "delete-trial-nodes", false,
 		"also grant the permission to delete the Nodes of trials and workshops whose instance is gone")
+	cmd.Flags().BoolVar(&ofKarpenter, "karpenter", false,
+		"also grant the permissions on Karpenter's objects: to write the image of an EC2NodeClass, and to build trials and workshops as NodeClaims")
 	cmd.Flags().BoolVar(&inPlace, "in-place", false, "with --iam: also the permissions to stop, start and hold donors, for captures in place")
 	cmd.Flags().BoolVar(&rebuilds, "rebuild", false, "with --iam: also the permissions to rebuild nodes")
 	cmd.Flags().BoolVar(&warm, "warm-pool", false, "with --iam: also the permissions to renew warm pools")

@@ -40,8 +40,8 @@ func newRebuildCommand(f *Factory, o *Options) *cobra.Command {
 }
 
 func (c *change) rebuild(ctx context.Context, replacing replaceFlags) error {
-	if !c.provider.CanRebuild() {
-		return refusedf("this cloud cannot rebuild nodes; nothing was changed")
+	if !c.provider.CanRebuild(c.pool.ID) {
+		return refusedf("the cloud cannot rebuild nodes of this pool; nothing was changed")
 	}
 	missing, err := rebuild.Refuse(ctx, c.provider, c.pool.ID)
 	if err != nil {

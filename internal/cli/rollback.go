@@ -64,8 +64,8 @@ func newRollbackCommand(f *Factory, o *Options) *cobra.Command {
 }
 
 func (c *change) rollback(ctx context.Context, to string, replacing replaceFlags) error {
-	if replacing.nodes && !c.provider.CanRebuild() {
-		return refusedf("this cloud cannot rebuild nodes; nothing was changed: run again without --replace-nodes")
+	if replacing.nodes && !c.provider.CanRebuild(c.pool.ID) {
+		return refusedf("the cloud cannot rebuild nodes of this pool; nothing was changed: run again without --replace-nodes")
 	}
 	refused := fmt.Sprintf("cannot roll back pool %s", c.history.Pool)
 	r, refusals := c.history.Rollback(to, c.reason)

@@ -117,9 +117,9 @@ type Pools interface {
 	// those of from, and NotFound without a warm pool.
 	ResizeWarmPool(ctx context.Context, pool PoolID, from, to WarmLimits) error
 
-	// CanRebuild reports whether the provider supports EnsureRebuilt. If not, EnsureRebuilt returns Unsupported. CanRebuild
-	// does no I/O.
-	CanRebuild() bool
+	// CanRebuild reports whether the provider supports EnsureRebuilt for instances of the pool. If not, EnsureRebuilt returns Unsupported.
+	// CanRebuild does no I/O.
+	CanRebuild(pool PoolID) bool
 
 	// EnsureRebuilt rebuilds the instance in place: with the pool's current recipe and an OS disk of the recipe's image.
 	// Name, address and ID stay; the OS disk's content is lost. An instance that was built from the version, or is being

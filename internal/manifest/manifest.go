@@ -37,6 +37,8 @@ type Options struct {
 	Force bool
 	// DeleteTrialNodes adds the permission to delete the Nodes of trials and workshops whose instance is gone.
 	DeleteTrialNodes bool
+	// KarpenterRules are added for nodes of Karpenter; nil without such nodes.
+	KarpenterRules []rbacv1.PolicyRule
 	// Controller adds the Deployment.
 	Controller bool
 	// Image of the pods on nodes, and ControllerImage of the controller. Both are required with Controller.
@@ -156,7 +158,27 @@ func renderAll(w io.Writer, o Options) error {
 			return err
 		}
 	}
-	return nil
+	if len(o.KarpenterRules) == 0 {
+		return nil
+	}
+	if err := renderRules(w, "karpenter.yaml", o, o.KarpenterRules); err != nil || o.NoAdmissionPolicy {
+		return err
+	}
+	return render(w, karpenterAdmission, o)
+}
+
+const karpenterAdmission = "karpenter-admission.yaml"
+
+// KarpenterAdmission returns the admission policies for Karpenter's objects, with $(namespace) and $(account) for the engine's account.
+func KarpenterAdmission() ([]byte, error) { return files.ReadFile("files/" + karpenterAdmission) }
+
+// renderRules renders a file with rules, and replaces more names.
+func renderRules(w io.Writer, name string, o Options, rules []rbacv1.PolicyRule, more ...string) error {
+	text, err := yaml.Marshal(map[string]any{"rules": rules})
+	if err != nil {
+		return err
+	}
+	return render(w, name, o, append(more, "$(rules)", strings.TrimSpace(string(text)))...)
 }
 
 // checked returns the options with the default namespaces, or an error.
@@ -188,11 +210,7 @@ func management(w io.Writer, o Options) error {
 		return err
 	}
 	write := func(file, elsewhere string, rules []rbacv1.PolicyRule) error {
-		text, err := yaml.Marshal(map[string]any{"rules": rules})
-		if err != nil {
-			return err
-		}
-		return render(w, file, o, "$(management)", o.Management, "$(elsewhere)", elsewhere, "$(rules)", strings.TrimSpace(string(text)))
+		return renderRules(w, file, o, rules, "$(management)", o.Management, "$(elsewhere)", elsewhere)
 	}
 	if err := write("management.yaml", "", o.ManagementRules); err != nil {
 		return err
@@ -239,6 +257,7 @@ func render(w io.Writer, name string, o Options, more ...string) error {
 	names := strings.NewReplacer(append(more,
 		"$(apart)", apart(o.Namespace),
 		"$(namespace)", o.Namespace,
+		"$(account)", "kamino-engine",
 		"$(podspace)", o.GeneralizeNamespace,
 		"$(generalize)", v1alpha1.GeneralizeServiceAccount,
 		"$(lease)", v1alpha1.LeaseName,

@@ -16,7 +16,7 @@ type Cloud interface {
 	recipe.WarmCloud
 	PoolName(id cloud.PoolID) string
 	SameInstance(a, b cloud.InstanceID) bool
-	CanRebuild() bool
+	CanRebuild(pool cloud.PoolID) bool
 	capturemethod.Cloud
 }
 

@@ -135,7 +135,7 @@ func (d *Decider) plan(ctx, prefetched context.Context, w *observed, r *rules, p
 	preview(lookCtx, d, w, r, plan.PoolOutcome)
 	plan.Turnover = turnover(d, plan.PoolOutcome, w.now)
 	outdated := r.spec.Rebuild != nil && r.spec.Rebuild.Outdated != nil
-	plan.SlowTurnover = plan.Turnover.IsSlow() && !outdated && d.Cloud.CanRebuild()
+	plan.SlowTurnover = plan.Turnover.IsSlow() && !outdated && d.Cloud.CanRebuild(pool.ID)
 	plan.Refused, plan.Trouble = plan.trouble != nil || r.invalid != nil, plan.err
 	if plan.Choice.Best != nil {
 		if p, err := d.prototype(w, plan.PoolOutcome, plan.Choice.Best.Name); err == nil {

@@ -207,7 +207,7 @@ func (d *Decider) judgeRebuild(o *PoolOutcome, r *rules, inFlight string, now ti
 		pool: o.Pool.Name, policy: o.Policy, atImages: r.spec.Rebuild.AtImages, outdated: r.spec.Rebuild.Outdated, builtAt: builtAt(o.Look), now: now,
 		recipe: o.Look.Pool.Recipe, held: d.replaced(nodes), inFlight: inFlight, openRollback: o.openRollback(), notJoining: isNotJoining(d.probes, o.Pool.ID),
 		capture: o.Wanted || len(o.replaced) > 0 && o.Status.Decision.Reason == Rebuilding, suspended: r.spec.Suspend,
-		dryRun: r.spec.DryRun, calendar: calendar, holding: d.held.count, maxAtOnce: int(r.spec.MaxConcurrent), unable: !d.Cloud.CanRebuild(),
+		dryRun: r.spec.DryRun, calendar: calendar, holding: d.held.count, maxAtOnce: int(r.spec.MaxConcurrent), unable: !d.Cloud.CanRebuild(o.Pool.ID),
 	}
 	c.foreign, c.startedAt = running(d, nodes, o.Policy)
 	c.proven = hasReady(nodes, c.recipe.Version)
@@ -224,7 +224,7 @@ func (d *Decider) judgeRebuild(o *PoolOutcome, r *rules, inFlight string, now ti
 		o.sooner(c.dueAt(), now)
 	}
 	o.failedRebuilds(nodes, r)
-	if d.Cloud.CanRebuild() && o.Status.Images <= r.spec.Rebuild.AtImages {
+	if d.Cloud.CanRebuild(o.Pool.ID) && o.Status.Images <= r.spec.Rebuild.AtImages {
 		o.manyImages = nil // the policy rebuilds these nodes
 	}
 }

@@ -405,7 +405,7 @@ func TestLimitOfReservedNodes(t *testing.T) {
 // noRebuildCloud is a cloud that cannot rebuild.
 type noRebuildCloud struct{ imageLimitCloud }
 
-func (noRebuildCloud) CanRebuild() bool { return false }
+func (noRebuildCloud) CanRebuild(cloud.PoolID) bool { return false }
 
 // TestACloudThatRebuildsNothing: the policy cannot rebuild, so the condition also reports the many images.
 func TestACloudThatRebuildsNothing(t *testing.T) {

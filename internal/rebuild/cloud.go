@@ -14,7 +14,7 @@ type Cloud interface {
 	PoolName(id cloud.PoolID) string
 	Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error)
 	Instances(ctx context.Context, pool cloud.PoolID) ([]cloud.Instance, error)
-	CanRebuild() bool
+	CanRebuild(pool cloud.PoolID) bool
 	Permissions(ctx context.Context, pool cloud.PoolID) ([]cloud.Permission, error)
 	EnsureRebuilt(ctx context.Context, id cloud.InstanceID, version string) (cloud.Rebuild, error)
 }

@@ -175,7 +175,7 @@ func (r *Replacement) Take(ctx context.Context) (Report, error) {
 
 // begin sets the defaults and the memory of a replacement.
 func (r *Replacement) begin() error {
-	if !r.Cloud.CanRebuild() {
+	if !r.Cloud.CanRebuild(r.Pool) {
 		return &cloud.Error{Kind: cloud.Unsupported, Op: "rebuild nodes", Message: "this provider cannot rebuild instances"}
 	}
 	if r.failed != nil {

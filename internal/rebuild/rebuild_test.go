@@ -400,7 +400,7 @@ func TestANodeThatWasCordonedStaysSo(t *testing.T) {
 // noRebuildCloud is a cloud that cannot rebuild.
 type noRebuildCloud struct{ Cloud }
 
-func (noRebuildCloud) CanRebuild() bool { return false }
+func (noRebuildCloud) CanRebuild(cloud.PoolID) bool { return false }
 
 func TestAProviderThatCannot(t *testing.T) {
 	s := newTestEnv(t, 1)

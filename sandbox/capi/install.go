@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -55,14 +56,9 @@ func install(ctx context.Context, o Options, addresses map[string]string, ca []b
 			crd.Labels = map[string]string{}
 		}
 		crd.Labels["clusterctl.cluster.x-k8s.io"] = "" // clusterctl labels and moves objects with this label
-		if err := apply(ctx, c, crd); err != nil {
-			return err
-		}
 	}
-	for _, crd := range crds {
-		if err := established(ctx, c, crd.Name); err != nil {
-			return err
-		}
+	if err := define(ctx, c, crds); err != nil {
+		return err
 	}
 	if err := keepTemplates(ctx, c, o.AWS == nil); err != nil {
 		return err
@@ -104,34 +100,9 @@ var contractAWS = map[string]string{"cluster.x-k8s.io/v1beta1": "v1beta1_v1beta2
 // definitions returns the definitions of Cluster API, of the imitated infrastructure, and of the real provider.
 func (o Options) definitions() ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	var all []*apiextensionsv1.CustomResourceDefinition
-	read := func(content []byte, name string) error {
-		return documents(content, func(document []byte) error {
-			crd := &apiextensionsv1.CustomResourceDefinition{}
-			if err := yaml.UnmarshalStrict(document, crd); err != nil {
-				return fmt.Errorf("definition %s: %w", name, err)
-			}
-			all = append(all, crd)
-			return nil
-		})
-	}
-	readDir := func(bin, target string) error {
-		theirs, err := filepath.Glob(filepath.Join(bin, "definitions", "*.yaml"))
-		if err != nil || len(theirs) == 0 {
-			return fmt.Errorf("no definitions of Cluster API's in %s: `make %s` builds them: %w", bin, target, errors.Join(err, os.ErrNotExist))
-		}
-		for _, file := range theirs {
-			content, err := os.ReadFile(file)
-			if err != nil {
-				return err
-			}
-			if err := read(content, file); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
 	if o.AWS != nil {
-		if err := readDir(o.AWS.Bin, "clusterapi-aws"); err != nil {
+		var err error
+		if all, err = definitionsIn(o.AWS.Bin, "clusterapi-aws"); err != nil {
 			return nil, err
 		}
 		for _, crd := range all {
@@ -139,9 +110,11 @@ func (o Options) definitions() ([]*apiextensionsv1.CustomResourceDefinition, err
 		}
 	}
 	ofProvider := len(all)
-	if err := readDir(o.Bin, "clusterapi"); err != nil {
+	theirs, err := definitionsIn(o.Bin, "clusterapi")
+	if err != nil {
 		return nil, err
 	}
+	all = append(all, theirs...)
 	ours, err := definitions.ReadDir("definitions")
 	if err != nil {
 		return nil, err
@@ -151,7 +124,7 @@ func (o Options) definitions() ([]*apiextensionsv1.CustomResourceDefinition, err
 		if err != nil {
 			return nil, err
 		}
-		if err := read(content, file.Name()); err != nil {
+		if all, err = readDefinitions(all, content, file.Name()); err != nil {
 			return nil, err
 		}
 	}
@@ -159,6 +132,69 @@ func (o Options) definitions() ([]*apiextensionsv1.CustomResourceDefinition, err
 	return slices.Concat(all[:ofProvider], slices.DeleteFunc(all[ofProvider:], func(crd *apiextensionsv1.CustomResourceDefinition) bool {
 		return slices.ContainsFunc(all[:ofProvider], func(of *apiextensionsv1.CustomResourceDefinition) bool { return of.Name == crd.Name })
 	})), nil
+}
+
+// definitionsIn returns the definitions that a target of the Makefile has put into a directory.
+func definitionsIn(bin, target string) (all []*apiextensionsv1.CustomResourceDefinition, err error) {
+	files, err := filepath.Glob(filepath.Join(bin, "definitions", "*.yaml"))
+	if err != nil || len(files) == 0 {
+		return nil, fmt.Errorf("no definitions in %s: `make %s` builds them: %w", bin, target, errors.Join(err, os.ErrNotExist))
+	}
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		if all, err = readDefinitions(all, content, file); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// readDefinitions appends the definitions in a file.
+func readDefinitions(all []*apiextensionsv1.CustomResourceDefinition, content []byte, name string) ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	err := documents(content, func(document []byte) error {
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		if err := yaml.UnmarshalStrict(document, crd); err != nil {
+			return fmt.Errorf("definition %s: %w", name, err)
+		}
+		all = append(all, crd)
+		return nil
+	})
+	return all, err
+}
+
+// InstallDefinitions installs the definitions that a target of the Makefile has put into a directory, also of other controllers.
+func InstallDefinitions(ctx context.Context, config *rest.Config, bin, target string) error {
+	scheme, err := newScheme()
+	if err != nil {
+		return err
+	}
+	c, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		return err
+	}
+	crds, err := definitionsIn(bin, target)
+	if err != nil {
+		return err
+	}
+	return define(ctx, c, crds)
+}
+
+// define installs definitions, and waits until the API server serves them.
+func define(ctx context.Context, c client.Client, crds []*apiextensionsv1.CustomResourceDefinition) error {
+	for _, crd := range crds {
+		if err := apply(ctx, c, crd); err != nil {
+			return err
+		}
+	}
+	for _, crd := range crds {
+		if err := established(ctx, c, crd.Name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // documents goes through a file of YAML.

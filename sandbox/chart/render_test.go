@@ -1,6 +1,7 @@
 package chart
 
 import (
+	"encoding/json"
 	"io"
 	"maps"
 	"os"
@@ -29,6 +30,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kamino-dev/kamino/internal/cli"
+	"github.com/kamino-dev/kamino/internal/cloud/karpenter"
 	"github.com/kamino-dev/kamino/internal/manifest"
 	"github.com/kamino-dev/kamino/internal/trial/probe"
 )
@@ -362,6 +364,38 @@ func policyOfNodeLabels(t *testing.T, r *Rendered, field string) []any {
 		t.Fatalf("the policy has no %s: %v", field, err)
 	}
 	return found
+}
+
+// TestKarpenter: with rbac.karpenter, the chart has the policies of `kamino manifests --karpenter` for its own account, and the rights.
+func TestKarpenter(t *testing.T) {
+	want, err := manifest.Installation(manifest.Options{Namespace: namespace, KarpenterRules: karpenter.Rules()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, wanted := range []bool{false, true} {
+		r := render(t, Values{"generalize": Values{"admissionPolicy": "always"}, "rbac": Values{"karpenter": wanted}})
+		text, _ := json.Marshal(r.Find("ClusterRole", release).Object["rules"])
+		if granted := strings.Contains(string(text), `"resources":["ec2nodeclasses"],"verbs":["get","list","patch","create","delete"]`); granted != wanted {
+			t.Errorf("rbac.karpenter=%t: the rules are %s", wanted, text)
+		}
+		for _, o := range want {
+			if !strings.HasPrefix(o.GetName(), "kamino-karpenter") {
+				continue
+			}
+			have := r.Find(o.GetKind(), o.GetName())
+			if (have != nil) != wanted {
+				t.Errorf("rbac.karpenter=%t: %s %s exists: %t", wanted, o.GetKind(), o.GetName(), have != nil)
+			}
+			if have == nil {
+				continue
+			}
+			spec, _ := json.Marshal(o.Object["spec"])
+			ours := strings.ReplaceAll(string(spec), ":kamino-engine'", ":"+release+"'")
+			if theirs, _ := json.Marshal(have.Object["spec"]); ours != string(theirs) || have.GetLabels()["app.kubernetes.io/instance"] == "" {
+				t.Errorf("%s %s has the labels %v and the spec\n%s\nwant\n%s", o.GetKind(), o.GetName(), have.GetLabels(), theirs, ours)
+			}
+		}
+	}
 }
 
 // TestValuesMatchSchema: values.yaml and its schema have the same fields, so every documented field can be set.

@@ -118,5 +118,5 @@ func (p *Process) Stop() error {
 func (p *Process) Trouble(err error) error {
 	text, _ := os.ReadFile(p.log)
 	const tail = 4000
-	return fmt.Errorf("%w; output of %s:\n%s", err, p.command.Args[1], text[max(0, len(text)-tail):])
+	return fmt.Errorf("%w; end of %s:\n%s", err, p.log, text[max(0, len(text)-tail):])
 }

@@ -12,7 +12,7 @@ import (
 
 func (r *root) demo() *cobra.Command {
 	o := demo.Options{Kamino: siblingProgram("kamino"), Out: os.Stdout}
-	var capi clusterAPI
+	capi := clusterAPI()
 	command := &cobra.Command{
 		Use: "demo", Short: "Show a whole capture in less than a minute, check the result and clean up",
 		Long: `Starts a sandbox in a temporary directory and runs a workload. The pool grows by a node from the generic image.
@@ -39,7 +39,7 @@ files and API objects of the new node. The exit code is 0 only if all checks pas
 	command.Flags().BoolVar(&o.Kubeadm, "kubeadm", false, "show a pool of nodes that join with kubeadm")
 	command.Flags().BoolVar(&o.Rollback, "rollback", false, "show an untested bad version: its nodes do not join, and Kamino rolls the pool back")
 	command.Flags().BoolVar(&o.Pioneer, "pioneer", false, "show a node that Kamino patches with apt before the capture, and new nodes that never run apt")
-	capi.bind(command.Flags())
+	capi.bind(command.Flags(), "the default kind of pool is MachineDeployment")
 	command.MarkFlagsMutuallyExclusive("kubeadm", "rollback", "pioneer", "capi")
 	command.Flags().BoolVar(&o.Keep, "keep", false, "keep the directory of the sandbox")
 	return command

@@ -21,7 +21,7 @@ func (r *root) up() *cobra.Command {
 	var o world.Options
 	var zrs, noZRS bool
 	var light int
-	var capi clusterAPI
+	capi, byKarpenter := clusterAPI(), karpenter()
 	command := &cobra.Command{
 		Use: "up", Short: "Run a sandbox in the foreground, until Ctrl-C",
 		Long: `Starts a control plane, a simulated Azure or AWS, and a pool of machines. Writes the files that clients need into
@@ -45,13 +45,15 @@ Keys of --pool:
   kamino-sandbox up --dir /tmp/s --capi --pool name=pool1,kind=clusterclass               # a MachineDeployment of a ClusterClass
   kamino-sandbox up --dir /tmp/s --capi --pool name=pool1,kind=machinepool                # an Auto Scaling group of an AWSMachinePool
   kamino-sandbox up --dir /tmp/s --capi --cloud azure --pool name=pool1,kind=machinepool  # a scale set of an AzureMachinePool
+  kamino-sandbox up --dir /tmp/s --karpenter                                              # EKS nodes of Karpenter, with a guarded NodePool
   kamino-sandbox up --dir /tmp/s --light-nodes 5000                                       # a scale test`,
 		Args: exactly(),
 	}
 	flags := command.Flags()
 	flags.Var(&o.Cloud, "cloud", "the simulated cloud: azure or aws (default: the cloud of the last start, or azure)")
 	_ = command.RegisterFlagCompletionFunc("cloud", cobra.FixedCompletions([]string{string(pool.Azure), string(pool.AWS)}, cobra.ShellCompDirectiveNoFileComp))
-	capi.bind(flags)
+	capi.bind(flags, "the default kind of pool is MachineDeployment")
+	byKarpenter.bind(flags, "and a pool is an EC2NodeClass with a NodePool")
 	flags.Var((*poolsFlag)(&o.Pools), "pool", "a pool, as KEY=VALUE,... (repeatable; default: name=pool1 with three nodes)")
 	flags.IntVar(&light, "light-nodes", 0, "add a pool with this number of nodes without files")
 	flags.BoolVar(&zrs, "zrs", true, "the region has zone-redundant storage")
@@ -62,6 +64,7 @@ Keys of --pool:
 	flags.DurationVar(&o.NodeGrace, "node-grace", 0, "how long a node may be silent before it is not Ready, in this machine's time (0: a suitable time)")
 	flags.StringVar(&o.Kamino, "kamino", siblingProgram("kamino"), "the kamino binary; its pods run it, and kamino-node of the same directory")
 	command.MarkFlagsMutuallyExclusive("zrs", "no-zrs")
+	command.MarkFlagsMutuallyExclusive(capi.flag, byKarpenter.flag)
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		if o.Cloud == pool.AWS && (command.Flags().Changed("zrs") || command.Flags().Changed("no-zrs")) {
 			return usageError{errors.New("--zrs and --no-zrs are for Azure: omit them with --cloud aws")}
@@ -69,6 +72,12 @@ Keys of --pool:
 		var err error
 		if o.ClusterAPI, err = capi.chosen(&o.Cloud); err != nil {
 			return err
+		}
+		if o.Karpenter, err = byKarpenter.chosen(&o.Cloud); err != nil {
+			return err
+		}
+		if o.Karpenter != "" && o.Cloud != pool.AWS {
+			return usageError{errors.New("--karpenter is for AWS: omit --cloud, or use --cloud aws")}
 		}
 		if o.TimeScale <= 0 {
 			return usageError{fmt.Errorf("--time-scale is %g: pass a number above 0", o.TimeScale)}

@@ -35,7 +35,7 @@ func (j *judge) request(e event, kamino bool) {
 		j.expect(9, j.named(e, kamino), e, "the threat page names no such writer")
 	}
 	j.sizes(e, key, kamino)
-	created := e.verb == "create" && slices.Contains([]string{"pods", "nodeorders", "secrets", "jobs", "leases", "machines"}, e.resource+e.sub)
+	created := e.verb == "create" && strings.Contains(" pods nodeorders secrets jobs leases machines nodeclaims ec2nodeclasses ", " "+e.resource+e.sub+" ")
 	if created && kamino {
 		j.made[key] = e.line
 	}
@@ -45,9 +45,9 @@ func (j *judge) request(e event, kamino bool) {
 	j.replay(e, key, uid, kamino)
 }
 
-// sizes judges the number of machines of a pool of Cluster API. Only a Machine that Kamino has created is deleted.
+// sizes judges the number of machines of a pool of Cluster API or Karpenter. Only a Machine or NodeClaim that Kamino has created is deleted.
 func (j *judge) sizes(e event, key string, kamino bool) {
-	if !strings.HasPrefix(e.resource, "machine") || e.sub == "status" {
+	if !strings.HasPrefix(e.resource, "machine") && e.resource != "nodeclaims" || e.sub == "status" {
 		return
 	}
 	was, size := j.thing(key).size, text(e.out, "spec", "replicas")
@@ -67,8 +67,7 @@ func (j *judge) certain(e event, key string, kamino bool) event {
 	}
 	for _, o := range j.open[key] {
 		if e.code == 404 && o.verb == "delete" {
-			e = o
-			e.code = 0
+			e, e.code = o, 0
 		}
 	}
 	return e
@@ -81,13 +80,14 @@ func (j *judge) replay(e event, key, uid string, kamino bool) {
 		j.node(e, kamino)
 	case e.resource == "leases":
 		j.lease(key, e)
-	case e.resource == "machines" && instanceOf(e.out) != "":
-		if m := j.things.get("instance", instanceOf(e.out)); j.made[key] != "" { // of a trial, with the instance that Cluster API makes for it
+	case (e.resource == "machines" || e.resource == "nodeclaims") && instanceOf(e.out)+text(e.out, "status", "providerID") != "":
+		m := j.things.get("instance", instanceID(text(e.out, "spec", "providerID")+text(e.out, "status", "providerID")))
+		if j.known[key] { // of a trial, with the instance that a controller makes for it
 			m.tags["kamino-trial-name"] = e.name
 		} else {
-			m.pool = cmp.Or(text(e.out, "metadata", "labels", "cluster.x-k8s.io/deployment-name"), m.pool)
+			m.pool = cmp.Or(text(e.out, "metadata", "labels", "cluster.x-k8s.io/deployment-name"), text(e.out, "spec", "nodeClassRef", "name"), m.pool)
 		}
-	case !strings.HasPrefix(e.verb, "delete") && (strings.HasPrefix(e.group, "infrastructure.") || e.resource == "machinedeployments"):
+	case e.verb != "delete" && (strings.HasPrefix(e.group, "infrastructure.") || e.resource == "machinedeployments" || e.resource == "ec2nodeclasses"):
 		j.clusterRecipe(e, key, kamino)
 	case e.resource == "prototypes":
 		j.prototype(e, uid)
@@ -103,7 +103,7 @@ func (j *judge) replay(e event, key, uid string, kamino bool) {
 	}
 }
 
-// clusterRecipe replays the recipe of a pool of Cluster API: the image of its machines, or the template that the pool names.
+// clusterRecipe replays the recipe of a pool of Cluster API or Karpenter: the image of its machines, or the template that the pool names.
 func (j *judge) clusterRecipe(e event, key string, kamino bool) {
 	pool, machine := j.things.get("set", key), part(e.out, "spec", "awsLaunchTemplate")
 	if ref := part(e.out, "spec", "template", "spec", "infrastructureRef"); ref != nil {
@@ -114,7 +114,8 @@ func (j *judge) clusterRecipe(e event, key string, kamino bool) {
 	} else if machine == nil {
 		machine = part(e.out, "spec", "template")
 	}
-	image := cmp.Or(text(machine, "ami", "id"), strings.ToLower(text(machine, "image", "id")))
+	terms := append(map[bool][]any{false: items(e.out, "spec", "amiSelectorTerms")}[j.known[key]], nil) // a class of Kamino is for a trial
+	image := cmp.Or(text(machine, "ami", "id"), text(terms[0], "id"), strings.ToLower(text(machine, "image", "id")))
 	if g := part(machine, "image", "computeGallery"); g["subscriptionID"] != nil {
 		where := "/subscriptions/" + text(g, "subscriptionID") + "/resourceGroups/" + text(g, "resourceGroup") + "/providers/Microsoft.Compute/galleries/"
 		image = strings.ToLower(where + text(g, "gallery") + "/images/" + text(g, "name") + "/versions/" + text(g, "version"))
@@ -200,14 +201,12 @@ func (j *judge) node(e event, kamino bool) {
 	}
 	j.nodes[e.name] = after
 	was, is := fields(before), fields(after)
-	for field := range is {
-		if was[field] != is[field] {
+	all := maps.Clone(was)
+	maps.Copy(all, is)
+	for field := range all {
+		_, had := was[field]
+		if _, stays := is[field]; had && !stays || was[field] != is[field] {
 			j.changed(e, kamino, held, field, was[field], is[field])
-		}
-	}
-	for field := range was {
-		if _, stays := is[field]; !stays {
-			j.changed(e, kamino, held, field, was[field], "")
 		}
 	}
 }
@@ -296,7 +295,7 @@ func isReady(n object) bool {
 	return slices.ContainsFunc(items(n, "status", "conditions"), func(c any) bool { return text(c, "type") == "Ready" && text(c, "status") == "True" })
 }
 
-// instanceOf is the ID of a Node's instance in the cloud.
+// instanceOf is the ID of the instance of a Node or Machine in the cloud.
 func instanceOf(n object) string { return instanceID(text(n, "spec", "providerID")) }
 
 func instanceID(provider string) string {

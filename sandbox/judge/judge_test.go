@@ -228,8 +228,8 @@ func TestRestoredPoolNeedsNoVersion(t *testing.T) {
 	}
 }
 
-// TestTrialOfClusterAPI: only the Node of a Machine that Kamino has created may be cordoned without a reservation.
-func TestTrialOfClusterAPI(t *testing.T) {
+// TestTrialOfControllers: only the Node of a Machine or NodeClaim that Kamino has created may be cordoned without a reservation.
+func TestTrialOfControllers(t *testing.T) {
 	const id = "aws:///eu-central-1a/i-0123456789abcdef0"
 	node := func(cordoned bool) object {
 		return object{"kind": "Node", "metadata": object{"name": "ip-1", "uid": "n"}, "spec": object{"providerID": id, "unschedulable": cordoned}}
@@ -240,14 +240,16 @@ func TestTrialOfClusterAPI(t *testing.T) {
 				return event{line: verb + " " + resource, agent: agent, user: "admin", groups: []any{"system:masters"}, verb: verb,
 					resource: resource, name: name, out: out}
 			}
-			r := report(logs{events: []event{
-				write(creator, "create", "machines", "x", object{}),
-				write("manager/v1", "patch", "machines", "x", object{"spec": object{"providerID": id}}),
-				write("kubelet/v1", "create", "nodes", "ip-1", node(false)),
-				write("kamino/v1", "patch", "nodes", "ip-1", node(true)),
-			}}, 1, false)
-			if kept := r.Broken[8] == nil; kept != (name == "by Kamino") {
-				t.Errorf("sentence 9: %q", r.Broken[8])
+			for resource, where := range map[string]string{"machines": "spec", "nodeclaims": "status"} {
+				r := report(logs{events: []event{
+					write(creator, "create", resource, "x", object{}),
+					write("manager/v1", "patch", resource, "x", object{where: object{"providerID": id}}),
+					write("kubelet/v1", "create", "nodes", "ip-1", node(false)),
+					write("kamino/v1", "patch", "nodes", "ip-1", node(true)),
+				}}, 1, false)
+				if kept := r.Broken[8] == nil; kept != (name == "by Kamino") {
+					t.Errorf("%s, sentence 9: %q", resource, r.Broken[8])
+				}
 			}
 		})
 	}
@@ -274,6 +276,7 @@ func TestSizesOfClusterAPI(t *testing.T) {
 		"Kamino deletes a Machine":         {write("kamino/v1", "delete", "machines", nil, object{}), false},
 		"Kamino deletes a MachinePool":     {write("kamino/v1", "delete", "machinepools", nil, object{}), false},
 		"another client deletes a Machine": {write("manager/v1", "delete", "machines", nil, object{}), true},
+		"Kamino deletes a NodeClaim":       {write("kamino/v1", "delete", "nodeclaims", nil, object{}), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			events := []event{write("manager/v1", "create", c.write.resource, nil, sized(2)), c.write}
@@ -357,6 +360,29 @@ func TestRecipeOfClusterAPI(t *testing.T) {
 				t.Errorf("sentence 2: %q", r.Broken[1])
 			}
 		})
+	}
+}
+
+// TestRecipeOfKarpenter: a class names the image of its nodes. The copies that Kamino makes for trials are no pools.
+func TestRecipeOfKarpenter(t *testing.T) {
+	write := func(agent, verb, name, image string) event {
+		return event{agent: agent, verb: verb, group: "karpenter.k8s.aws", resource: "ec2nodeclasses", name: name,
+			out: object{"spec": object{"amiSelectorTerms": []any{object{"id": image}}}}}
+	}
+	for name, c := range map[string]struct {
+		last event
+		kept bool
+	}{
+		"the image of before":      {write("kamino/v1", "patch", "c", "ami-first"), true},
+		"another maker's image":    {write("kamino/v1", "patch", "c", "ami-foreign"), false},
+		"another maker's change":   {write("manager/v1", "patch", "c", "ami-foreign"), true},
+		"the class of a trial":     {write("kamino/v1", "create", "c-trial", "ami-foreign"), true},
+		"a new class of the owner": {write("manager/v1", "create", "d", "ami-foreign"), true},
+	} {
+		r := report(logs{events: []event{write("manager/v1", "create", "c", "ami-first"), write("manager/v1", "patch", "c", "ami-second"), c.last}}, 1, false)
+		if kept := r.Broken[1] == nil; kept != c.kept {
+			t.Errorf("%s, sentence 2: %q", name, r.Broken[1])
+		}
 	}
 }
 

@@ -27,8 +27,9 @@ func (a *AWS) Loose(ctx context.Context) ([]string, error) {
 					continue
 				}
 				roots[rootVolume(i)] = true
-				if !slices.ContainsFunc(i.Tags, func(t ec2types.Tag) bool {
-					return slices.Contains([]string{"aws:autoscaling:groupName", aws.PoolTag}, sdk.ToString(t.Key))
+				if !slices.ContainsFunc(i.Tags, func(t ec2types.Tag) bool { // Karpenter's tag is empty without a NodePool
+					return slices.Contains([]string{"aws:autoscaling:groupName", aws.PoolTag, "karpenter.sh/nodepool"}, sdk.ToString(t.Key)) &&
+						sdk.ToString(t.Value) != ""
 				}) {
 					loose = append(loose, withTags(i.InstanceId, i.Tags))
 				}

@@ -24,6 +24,8 @@ type Identity struct {
 	Cloud pool.Cloud `json:"cloud"`
 	// ClusterAPI has Cluster API build the nodes.
 	ClusterAPI bool `json:"clusterAPI,omitempty"`
+	// Karpenter builds the nodes.
+	Karpenter bool `json:"karpenter,omitempty"`
 	// AWS is the account of a sandbox on AWS.
 	AWS Account `json:"aws,omitzero"`
 

@@ -37,11 +37,15 @@ func (s *Sandbox) Install(t testing.TB) {
 	s.installed.Store(true)
 }
 
-// manifests returns the manifests of Kamino. Where no controller deletes the Nodes of deleted instances, Kamino may.
+// manifests returns the manifests of Kamino. Where no controller deletes the Nodes of deleted instances, Kamino may; with Karpenter, it has the
+// rights on Karpenter's objects.
 func (s *Sandbox) manifests(t testing.TB, flags ...string) string {
 	t.Helper()
 	if s.keepNodes {
 		flags = append(flags, "--delete-trial-nodes")
+	}
+	if s.ofKarpenter {
+		flags = append(flags, "--karpenter")
 	}
 	return s.Must(t, "kamino", append([]string{"manifests"}, flags...)...)
 }

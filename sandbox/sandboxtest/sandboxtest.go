@@ -51,6 +51,8 @@ type Sandbox struct {
 	keepMachines bool
 	// keepNodes: no controller deletes the Nodes of deleted instances.
 	keepNodes bool
+	// ofKarpenter: Karpenter builds the nodes, and Kamino has the rights on its objects.
+	ofKarpenter bool
 	// installed: Kamino has its accounts.
 	installed atomic.Bool
 }
@@ -115,7 +117,8 @@ func run(m *testing.M, o world.Options, into **Sandbox) (code int, err error) {
 		return 1, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	s := &Sandbox{Programs: filepath.Join(dir, "bin"), AtOnce: atOnce, keepMachines: o.ClusterAPI != "", keepNodes: o.KeepNodes}
+	s := &Sandbox{Programs: filepath.Join(dir, "bin"), AtOnce: atOnce, keepMachines: o.ClusterAPI != "", keepNodes: o.KeepNodes,
+		ofKarpenter: o.Karpenter != ""}
 	if err := s.gather(); err != nil {
 		return 1, err
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/kamino-dev/kamino/internal/wording"
 	"github.com/kamino-dev/kamino/sandbox/control"
+	"github.com/kamino-dev/kamino/sandbox/machine/disk"
 	"github.com/kamino-dev/kamino/sandbox/pool"
 	"github.com/kamino-dev/kamino/sandbox/sandboxdir"
 )
@@ -35,6 +36,9 @@ func (w *World) makePools(ctx context.Context) error {
 			if spec.Kind == pool.ClusterClass {
 				called = "MachineDeployment " + spec.Name + " of a ClusterClass"
 			}
+		}
+		if w.directory.Karpenter {
+			called = "EC2NodeClass and NodePool " + spec.Name
 		}
 		w.progress("pool %s: %s, %s at the start, profile %s", spec.Name, called, wording.Count(spec.Nodes, "node"), spec.Profile)
 	}
@@ -82,6 +86,11 @@ func (w *World) AddPool(ctx context.Context, spec pool.Spec) error {
 func forSandbox(s *sandboxdir.Directory, spec pool.Spec) (pool.Spec, error) {
 	if spec.Kind != "" && !s.ClusterAPI {
 		return spec, fmt.Errorf("pool %s: kind=%s needs Cluster API: omit kind, or use --capi", spec.Name, spec.Kind)
+	}
+	if s.Karpenter {
+		if spec.Profile = cmp.Or(spec.Profile, string(disk.EKS)); spec.Profile != string(disk.EKS) {
+			return spec, fmt.Errorf("pool %s: profile=%s is not for Karpenter: omit the profile", spec.Name, spec.Profile)
+		}
 	}
 	return spec.On(s.Cloud)
 }

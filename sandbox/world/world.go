@@ -45,6 +45,8 @@ type Options struct {
 	// AWSProvider is the directory of the real infrastructure provider for AWS (`make clusterapi-aws`). If empty, the
 	// sandbox imitates the provider.
 	AWSProvider string
+	// Karpenter is the directory of Karpenter with its provider for AWS (`make karpenter-aws`). Empty if other pools build the nodes.
+	Karpenter string
 	// ClusterClass creates a new sandbox's Cluster from a ClusterClass. Pools of kind ClusterClass do the same.
 	ClusterClass bool
 	// TimeScale is how many simulated seconds pass in a real one; 0 means DefaultTimeScale.
@@ -125,7 +127,8 @@ func Start(ctx context.Context, o Options) (*World, error) {
 	ctx, started := w.untilTrouble(ctx)
 	defer started()
 	for _, step := range []func(context.Context) error{
-		w.openSite, w.startAuthenticator, w.startControlPlane, w.startMachines, w.startCloud, w.startClusterAPI, w.writeFiles, w.makePools,
+		w.openSite, w.startAuthenticator, w.startControlPlane, w.startMachines, w.startCloud, w.startClusterAPI, w.writeFiles,
+		func(ctx context.Context) error { return startKarpenter(ctx, w) }, w.makePools,
 		w.startControl, w.awaitNodes,
 	} {
 		if err := step(ctx); err != nil {
@@ -204,9 +207,9 @@ func (w *World) Kube() kubernetes.Interface { return w.kube }
 // Cloud is the simulated cloud.
 func (w *World) Cloud() region.Region { return w.cloud }
 
-// baseCloud is the cloud without the layer of Cluster API.
+// baseCloud is the cloud without the layer of Cluster API or Karpenter.
 func baseCloud(w *World) region.Region {
-	if over, is := w.cloud.(*region.ClusterAPI); is {
+	if over, is := w.cloud.(interface{ Base() region.Region }); is {
 		return over.Base()
 	}
 	return w.cloud
@@ -261,12 +264,18 @@ func (w *World) openSite(context.Context) error {
 		return err
 	}
 	w.onStop(w.record.close)
-	if s.Fresh {
-		s.ClusterAPI = w.options.ClusterAPI != ""
-	}
-	if s.ClusterAPI != (w.options.ClusterAPI != "") {
-		return fmt.Errorf("the sandbox in %s was created %s Cluster API: start the sandbox the same way, or use another --dir",
-			s.Dir, map[bool]string{true: "with", false: "without"}[s.ClusterAPI])
+	for _, by := range []struct {
+		who    string
+		of     *bool
+		wanted bool
+	}{{"Cluster API", &s.ClusterAPI, w.options.ClusterAPI != ""}, {"Karpenter", &s.Karpenter, w.options.Karpenter != ""}} {
+		if s.Fresh {
+			*by.of = by.wanted
+		}
+		if *by.of != by.wanted {
+			return fmt.Errorf("the sandbox in %s was created %s %s: start the sandbox the same way, or use another --dir",
+				s.Dir, map[bool]string{true: "with", false: "without"}[*by.of], by.who)
+		}
 	}
 	if s.Fresh {
 		w.progress("new sandbox in %s", s.Dir)

@@ -14,7 +14,7 @@ import (
 const opRebuild = "rebuild"
 
 // CanRebuild implements cloud.PoolProvider.
-func (p *PoolProvider) CanRebuild() bool { return true }
+func (p *PoolProvider) CanRebuild(cloud.PoolID) bool { return true }
 
 // EnsureRebuilt implements cloud.PoolProvider. EC2 replaces the root volume of a running instance by the image and reboots.
 // The instance keeps the user data of its launch.

@@ -12,7 +12,7 @@ import (
 )
 
 // CanRebuild implements cloud.PoolProvider.
-func (*account) CanRebuild() bool { return true }
+func (*account) CanRebuild(cloud.PoolID) bool { return true }
 
 // ResizeWarmPool implements cloud.PoolProvider: a scale set has none.
 func (*PoolProvider) ResizeWarmPool(_ context.Context, pool cloud.PoolID, _, _ cloud.WarmLimits) error {

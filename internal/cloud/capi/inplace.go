@@ -40,7 +40,7 @@ func refuseToken(ctx context.Context, r *PoolProvider, op string, id cloud.Insta
 }
 
 // CanRebuild implements cloud.PoolProvider: Cluster API replaces a Machine instead.
-func (r *PoolProvider) CanRebuild() bool { return false }
+func (r *PoolProvider) CanRebuild(cloud.PoolID) bool { return false }
 
 // ResizeWarmPool implements cloud.PoolProvider: Cluster API has none.
 func (*PoolProvider) ResizeWarmPool(_ context.Context, pool cloud.PoolID, _, _ cloud.WarmLimits) error {

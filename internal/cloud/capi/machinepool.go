@@ -291,9 +291,9 @@ func poolRights(machine string) (all []right) {
 		if of.of.machine != machine {
 			continue
 		}
-		all = append(all, right{group: infrastructureGroup, resource: strings.ToLower(kind) + "s", verbs: []string{"get", "patch"}, pools: true})
+		all = append(all, ofPools(need(infrastructureGroup, strings.ToLower(kind)+"s", "get patch", "")))
 		if !of.grouped { // a group has its own size
-			all = append(all, right{group: coreGroup, resource: machinePools, verbs: []string{"patch"}, pools: true})
+			all = append(all, ofPools(need(coreGroup, machinePools, "patch", "")))
 		}
 	}
 	return all

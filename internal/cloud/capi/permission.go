@@ -6,9 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kamino-dev/kamino/internal/cloud"
@@ -16,14 +14,21 @@ import (
 	"github.com/kamino-dev/kamino/internal/wording/page"
 )
 
-// right is a required right of the account in the management cluster, in the Cluster's namespace.
+// right is a required right of the account in the management cluster, in the Cluster's namespace. Its For is the feature that needs it.
 type right struct {
-	group, resource string
-	verbs           []string
-	// purpose is the feature that needs the right; empty if captures need the right.
-	purpose string
+	apiserver.Right
 	// pools is true if only MachinePools need the right.
 	pools bool
+}
+
+func need(group, resource, verbs, purpose string) right {
+	return right{Right: apiserver.Right{GroupResource: schema.GroupResource{Group: group, Resource: resource}, Verbs: strings.Fields(verbs), For: purpose}}
+}
+
+// ofPools limits rights to those of MachinePools.
+func ofPools(r right) right {
+	r.pools = true
+	return r
 }
 
 const readVerbs = "get list"
@@ -36,21 +41,17 @@ const giveRights = "give the account in the management cluster the Role that `ka
 
 // rights returns all required rights for the infrastructure kinds.
 func rights(kinds ...string) []right {
-	need := func(resource, verbs, purpose string) right {
-		return right{group: coreGroup, resource: resource, verbs: strings.Fields(verbs), purpose: purpose}
-	}
 	all := []right{
-		need("clusters", "get", ""), need("machinedeployments", readVerbs+" patch", ""), need("machinesets", readVerbs+" patch", ""),
-		need("machines", readVerbs+" patch", ""), need("clusters", "patch", forTopology), need(resourceClasses, "get", forTopology),
-		{group: coreGroup, resource: machinePools, verbs: strings.Fields(readVerbs), pools: true},
+		need(coreGroup, "clusters", "get", ""), need(coreGroup, "machinedeployments", readVerbs+" patch", ""),
+		need(coreGroup, "machinesets", readVerbs+" patch", ""), need(coreGroup, "machines", readVerbs+" patch", ""),
+		need(coreGroup, "clusters", "patch", forTopology), need(coreGroup, resourceClasses, "get", forTopology),
+		ofPools(need(coreGroup, machinePools, readVerbs, "")),
 	}
 	for _, kind := range kinds {
 		infra := infrastructures[kind]
 		resource := strings.ToLower(infra.machine)
-		of := func(resource, verbs string) right {
-			return right{group: infrastructureGroup, resource: resource, verbs: strings.Fields(verbs)}
-		}
-		all = append(all, of(strings.ToLower(infra.cluster)+"s", "get"), of(resource+"templates", "get list create delete"), of(resource+"s", "list"))
+		all = append(all, need(infrastructureGroup, strings.ToLower(infra.cluster)+"s", "get", ""),
+			need(infrastructureGroup, resource+"templates", "get list create delete", ""), need(infrastructureGroup, resource+"s", "list", ""))
 		all = append(all, poolRights(kind)...)
 	}
 	all = append(all, separateRights(cloud.ForTrialApart, kinds)...)
@@ -59,14 +60,10 @@ func rights(kinds ...string) []right {
 
 // separateRights returns the rights for separate Machines of the infrastructure kinds.
 func separateRights(purpose string, kinds []string) (all []right) {
-	need := func(group, resource, verbs string) {
-		all = append(all, right{group: group, resource: resource, verbs: strings.Fields(verbs), purpose: purpose})
-	}
 	for _, kind := range kinds {
-		need(coreGroup, "machines", "create delete")
-		need(bootstrapGroup, "kubeadmconfigtemplates", "get")
-		need(bootstrapGroup, "kubeadmconfigs", "get create delete")
-		need(infrastructureGroup, strings.ToLower(kind)+"s", "get create delete")
+		all = append(all, need(coreGroup, "machines", "create delete", purpose), need(bootstrapGroup, "kubeadmconfigtemplates", "get", purpose),
+			need(bootstrapGroup, "kubeadmconfigs", "get create delete", purpose),
+			need(infrastructureGroup, strings.ToLower(kind)+"s", "get create delete", purpose))
 	}
 	return all
 }
@@ -84,20 +81,11 @@ func Rules(d cloud.Description) ([]rbacv1.PolicyRule, error) {
 		}
 	}
 	slices.Sort(kinds)
-	var rules []rbacv1.PolicyRule
+	var all []apiserver.Right
 	for _, need := range rights(kinds...) {
-		at := slices.IndexFunc(rules, func(r rbacv1.PolicyRule) bool { return r.APIGroups[0] == need.group && r.Resources[0] == need.resource })
-		if at < 0 {
-			at = len(rules)
-			rules = append(rules, rbacv1.PolicyRule{APIGroups: []string{need.group}, Resources: []string{need.resource}})
-		}
-		for _, verb := range need.verbs {
-			if !slices.Contains(rules[at].Verbs, verb) {
-				rules[at].Verbs = append(rules[at].Verbs, verb)
-			}
-		}
+		all = append(all, need.Right)
 	}
-	return rules, nil
+	return apiserver.Rules(all), nil
 }
 
 // bootstrapGroup is the API group of kubeadm's bootstrap configurations.
@@ -119,12 +107,9 @@ func (r *PoolProvider) Permissions(ctx context.Context, pool cloud.PoolID) ([]cl
 }
 
 func (r *clusterAccess) permissions(ctx context.Context, v poolView) ([]cloud.Permission, error) {
-	const op = "read the rights in"
-	where := "namespace " + r.cluster.Namespace
-	reported, err := r.account.AuthorizationV1().SelfSubjectRulesReviews().Create(ctx,
-		&authorizationv1.SelfSubjectRulesReview{Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: r.cluster.Namespace}}, metav1.CreateOptions{})
+	review, err := apiserver.ReviewOf(ctx, r.account.AuthorizationV1(), r.cluster.Namespace)
 	if err != nil {
-		return nil, apiserver.Fail(op, where, err)
+		return nil, err
 	}
 	var kinds []string
 	if v.known {
@@ -133,54 +118,27 @@ func (r *clusterAccess) permissions(ctx context.Context, v poolView) ([]cloud.Pe
 	var all []cloud.Permission
 	for _, need := range rights(kinds...) {
 		switch {
-		case need.purpose == forTopology && v.topology == nil, // other pools should not have the right
+		case need.For == forTopology && v.topology == nil, // other pools should not have the right
 			need.pools && v.resource != machinePools:
 			continue
 		}
-		for _, verb := range need.verbs {
-			p := cloud.Permission{
-				Action: verb + " " + schema.GroupResource{Group: need.group, Resource: need.resource}.String(), Scope: where,
-				For: need.purpose, Remedy: giveRights, Allowed: allows(reported.Status.ResourceRules, need, verb),
+		for _, verb := range need.Verbs {
+			in, remedy := r.cluster.Namespace, giveRights
+			if namespace, _ := classOf(v.cluster); need.Resource == resourceClasses && namespace != in {
+				in, remedy = namespace, remedyClass(namespace, in)
 			}
-			in := r.cluster.Namespace
-			if need.purpose == forTopology {
+			allowed, err := review.Allows(ctx, need.Right, verb, in)
+			if err != nil {
+				return nil, err
+			}
+			p := need.Permission(verb, "namespace "+in, remedy, allowed)
+			if need.For == forTopology {
 				p.For = ""
-			}
-			if namespace, _ := classOf(v.cluster); need.resource == resourceClasses && namespace != in {
-				in, p.Allowed, p.Scope, p.Remedy = namespace, false, "namespace "+namespace, remedyClass(namespace, in)
-			}
-			if !p.Allowed && (reported.Status.Incomplete || in != r.cluster.Namespace) {
-				if p.Allowed, err = r.accessReview(ctx, in, need, verb); err != nil {
-					return nil, apiserver.Fail(op, p.Scope, err)
-				}
 			}
 			all = append(all, p)
 		}
 	}
 	return all, nil
-}
-
-// allows reports whether a rule allows the right. Rules for single names allow nothing, because the names are unknown in
-// advance.
-func allows(rules []authorizationv1.ResourceRule, need right, verb string) bool {
-	has := func(list []string, what string) bool {
-		return slices.Contains(list, what) || slices.Contains(list, "*")
-	}
-	return slices.ContainsFunc(rules, func(rule authorizationv1.ResourceRule) bool {
-		return len(rule.ResourceNames) == 0 && has(rule.APIGroups, need.group) && has(rule.Resources, need.resource) && has(rule.Verbs, verb)
-	})
-}
-
-func (r *clusterAccess) accessReview(ctx context.Context, namespace string, need right, verb string) (bool, error) {
-	asked, err := r.account.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
-		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
-			Namespace: namespace, Verb: verb, Group: need.group, Resource: need.resource,
-		}},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		return false, err
-	}
-	return asked.Status.Allowed, nil
 }
 
 // refuseRights returns the refusal of missing rights for the purposes. The purpose of captures is empty.

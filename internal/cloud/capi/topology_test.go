@@ -339,8 +339,8 @@ func TestSavedOverrides(t *testing.T) {
 // TestRightsOfTopologies: only a pool of a topology needs more than the right to read its Cluster.
 func TestRightsOfTopologies(t *testing.T) {
 	for _, need := range rights("AWSMachine") {
-		topology := need.resource == resourceClasses || need.resource == "clusters" && slices.Contains(need.verbs, "patch")
-		if topology != (need.purpose == forTopology) {
+		topology := need.Resource == resourceClasses || need.Resource == "clusters" && slices.Contains(need.Verbs, "patch")
+		if topology != (need.For == forTopology) {
 			t.Errorf("%+v", need)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -62,24 +63,23 @@ type apartRecord struct {
 type apart struct {
 	*access
 	use
-	class string
+	pool cloud.PoolID
 	// caller is the caller's name.
 	caller string
 }
 
-func (r *access) apart(of use, pool cloud.PoolID, name string) (apart, error) {
-	class, err := parsePool(pool)
-	return apart{r, of, class, name}, err
-}
+func (r *access) apart(of use, pool cloud.PoolID, name string) apart { return apart{r, of, pool, name} }
+
+func (a apart) class() string { return strings.TrimPrefix(string(a.pool), poolPrefix) }
 
 // name is the name of NodeClaim and class.
 func (a apart) name() string {
-	return shorten(a.class, 36) + "-" + a.noun + "-" + digest(string(poolOf(a.class))+"/"+a.caller)
+	return shorten(a.class(), 36) + "-" + a.noun + "-" + digest(string(a.pool)+"/"+a.caller)
 }
 
 // preflight returns the obstacles. Capacity is unknown in advance.
 func (a apart) preflight(ctx context.Context) ([]cloud.Refusal, error) {
-	v, err := a.view(ctx, poolOf(a.class))
+	v, err := a.view(ctx, a.pool)
 	if err != nil {
 		return nil, err
 	}
@@ -186,7 +186,7 @@ func (a apart) ensure(ctx context.Context, like func(context.Context, view) (apa
 	if o != nil {
 		return a.stateOf(o)
 	}
-	v, err := a.view(ctx, poolOf(a.class))
+	v, err := a.view(ctx, a.pool)
 	if err != nil {
 		return cloud.Trial{}, err
 	}
@@ -203,7 +203,7 @@ func (a apart) ensure(ctx context.Context, like func(context.Context, view) (apa
 		return cloud.Trial{}, apiserver.Fail(a.op, v.String(), err)
 	}
 	mark := map[string]string{a.mark(): string(record)}
-	all, err := a.claimsOf(ctx, a.class)
+	all, err := a.claimsOf(ctx, a.class())
 	if err != nil {
 		return cloud.Trial{}, err
 	}

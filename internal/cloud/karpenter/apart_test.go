@@ -35,8 +35,7 @@ func TestTrial(t *testing.T) {
 	if made.State != cloud.Pending {
 		t.Errorf("the trial is %+v", made)
 	}
-	a, err := e.apart(trials, e.id, spec.Name)
-	e.must(err)
+	a := e.apart(trials, e.id, spec.Name)
 	class, claim := e.read(classes.Resource, a.name()), e.read(claims.Resource, a.name())
 	want := before.Object["spec"].(map[string]any)
 	want["amiSelectorTerms"], want["amiFamily"], want["tags"] = []any{map[string]any{"id": "ami-" + digest("v1")}}, "AL2023", map[string]any{}
@@ -111,8 +110,7 @@ func TestLostTrial(t *testing.T) {
 	spec := cloud.TrialSpec{ImageRef: cloud.ImageRef{Pool: e.id, Version: "v1"}, Name: "capture-2", To: region + "/v1"}
 	_, err := e.EnsureTrial(t.Context(), spec)
 	e.must(err)
-	a, err := e.apart(trials, e.id, spec.Name)
-	e.must(err)
+	a := e.apart(trials, e.id, spec.Name)
 	e.must(e.objects.Resource(claims).Delete(t.Context(), a.name(), metav1.DeleteOptions{}))
 	for range 2 {
 		have, err := e.EnsureTrial(t.Context(), spec)
@@ -133,8 +131,7 @@ func TestWorkshop(t *testing.T) {
 	spec := cloud.WorkshopSpec{Pool: e.id, Name: "capture-3", InstanceType: "m7i.large", Tags: map[string]string{cloud.TagUID: "u", cloud.TagEndsAt: "2026-01-01T00:00:00Z"}}
 	_, err := e.EnsureWorkshop(t.Context(), spec)
 	e.must(err)
-	a, err := e.apart(workshops, e.id, spec.Name)
-	e.must(err)
+	a := e.apart(workshops, e.id, spec.Name)
 	class, claim := e.read(classes.Resource, a.name()), e.read(claims.Resource, a.name())
 	tags, _, _ := unstructured.NestedStringMap(class.Object, "spec", "tags")
 	terms, _, _ := unstructured.NestedSlice(class.Object, "spec", "amiSelectorTerms")

@@ -42,19 +42,11 @@ func Describe(d cloud.Description, connect func() (*rest.Config, error)) cloud.D
 	return d
 }
 
-// notYet refuses every capture: the calls of this package have not run through a whole capture with Karpenter's own controllers.
-var notYet = cloud.Refuse(cloud.PoolUnsupported, "nodes of Karpenter cannot be captured yet", "capture a node of an Auto Scaling group")
-
-// captures is whether Kamino captures nodes of Karpenter.
-const captures = false
-
-// refuses reports whether a pool is one that Kamino cannot capture yet.
-func refuses(id cloud.PoolID) bool { return !captures && IsPool(id) }
-
-// beside implements cloud.PoolProvider for groups and classes.
+// beside implements cloud.PoolProvider for groups and classes. The embedded provider is that of the groups; it says what the cloud can do
+// at all. PreflightRecipe refuses captures in place of Karpenter's nodes.
 type beside struct {
-	groups cloud.PoolProvider
-	own    *PoolProvider
+	cloud.PoolProvider
+	own *PoolProvider
 }
 
 // of returns the provider of a pool.
@@ -62,7 +54,7 @@ func (b *beside) of(id cloud.PoolID) cloud.PoolProvider {
 	if IsPool(id) {
 		return cloud.RecipesOf(b.own)
 	}
-	return b.groups
+	return b.PoolProvider
 }
 
 // ofInstance returns the provider of an instance.
@@ -70,7 +62,7 @@ func (b *beside) ofInstance(ctx context.Context, id cloud.InstanceID) cloud.Pool
 	if b.own.has(ctx, id) {
 		return cloud.RecipesOf(b.own)
 	}
-	return b.groups
+	return b.PoolProvider
 }
 
 // has reports whether an instance has a NodeClaim. Before any node of Karpenter has shown up, there is none.
@@ -137,7 +129,7 @@ func (b *beside) PoolsOf(ctx context.Context, nodes []cloud.NodeValues) ([]cloud
 	if err != nil {
 		return nil, err
 	}
-	ofOthers, err := b.groups.PoolsOf(ctx, others)
+	ofOthers, err := b.PoolProvider.PoolsOf(ctx, others)
 	if err != nil {
 		return nil, err
 	}
@@ -157,18 +149,8 @@ func (b *beside) PoolName(id cloud.PoolID) string { return b.of(id).PoolName(id)
 func (b *beside) MaxImages(id cloud.PoolID) int { return b.of(id).MaxImages(id) }
 
 func (b *beside) SetRecipe(ctx context.Context, change cloud.RecipeChange) error {
-	if refuses(change.Pool) {
-		return notYet.Error(opRecipe, b.own.PoolName(change.Pool))
-	}
 	return b.of(change.Pool).SetRecipe(ctx, change)
 }
-
-// CapturesInPlace implements cloud.PoolProvider for groups. PreflightRecipe refuses captures in place of Karpenter's nodes.
-func (b *beside) CapturesInPlace() bool { return b.groups.CapturesInPlace() }
-
-func (b *beside) CanRebuild() bool { return b.groups.CanRebuild() }
-
-func (b *beside) CanBuildWorkshops() bool { return b.groups.CanBuildWorkshops() }
 
 func (b *beside) Protection(ctx context.Context, id cloud.InstanceID) (cloud.Protection, error) {
 	return b.ofInstance(ctx, id).Protection(ctx, id)
@@ -181,6 +163,8 @@ func (b *beside) ProtectFromScaleIn(ctx context.Context, id cloud.InstanceID, to
 func (b *beside) Unprotect(ctx context.Context, id cloud.InstanceID, token string) error {
 	return b.ofInstance(ctx, id).Unprotect(ctx, id, token)
 }
+
+func (b *beside) CanRebuild(pool cloud.PoolID) bool { return b.of(pool).CanRebuild(pool) }
 
 func (b *beside) EnsureRebuilt(ctx context.Context, id cloud.InstanceID, version string) (cloud.Rebuild, error) {
 	return b.ofInstance(ctx, id).EnsureRebuilt(ctx, id, version)
@@ -195,7 +179,7 @@ func (b *beside) Instances(ctx context.Context, pool cloud.PoolID) ([]cloud.Inst
 }
 
 func (b *beside) PoolsInScope(ctx context.Context, of ...cloud.PoolID) ([]cloud.PoolID, error) {
-	return both(ctx, of, b.own.PoolsInScope, b.groups.PoolsInScope)
+	return both(ctx, of, b.own.PoolsInScope, b.PoolProvider.PoolsInScope)
 }
 
 func (b *beside) ReadPool(text string) (cloud.PoolID, bool) {
@@ -219,13 +203,10 @@ func (b *beside) Trial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial, 
 }
 
 func (b *beside) Trials(ctx context.Context, of ...cloud.PoolID) ([]cloud.TrialSpec, error) {
-	return both(ctx, of, b.own.Trials, b.groups.Trials)
+	return both(ctx, of, b.own.Trials, b.PoolProvider.Trials)
 }
 
 func (b *beside) EnsureTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial, error) {
-	if refuses(spec.Pool) {
-		return cloud.Trial{}, notYet.Error(trials.op, b.own.PoolName(spec.Pool))
-	}
 	return b.of(spec.Pool).EnsureTrial(ctx, spec)
 }
 
@@ -242,13 +223,10 @@ func (b *beside) Workshop(ctx context.Context, spec cloud.WorkshopSpec) (cloud.T
 }
 
 func (b *beside) Workshops(ctx context.Context, of ...cloud.PoolID) ([]cloud.WorkshopSpec, error) {
-	return both(ctx, of, b.own.Workshops, b.groups.Workshops)
+	return both(ctx, of, b.own.Workshops, b.PoolProvider.Workshops)
 }
 
 func (b *beside) EnsureWorkshop(ctx context.Context, spec cloud.WorkshopSpec) (cloud.Trial, error) {
-	if refuses(spec.Pool) {
-		return cloud.Trial{}, notYet.Error(workshops.op, b.own.PoolName(spec.Pool))
-	}
 	return b.of(spec.Pool).EnsureWorkshop(ctx, spec)
 }
 
@@ -261,19 +239,11 @@ func (b *beside) Family(ctx context.Context, id cloud.PoolID) (cloud.ImageFamily
 }
 
 func (b *beside) Pool(ctx context.Context, id cloud.PoolID) (cloud.Pool, error) {
-	pool, err := b.of(id).Pool(ctx, id)
-	if refuses(id) && err == nil {
-		pool.Refusals = append([]cloud.Refusal{notYet}, pool.Refusals...)
-	}
-	return pool, err
+	return b.of(id).Pool(ctx, id)
 }
 
 func (b *beside) PreflightRecipe(ctx context.Context, spec cloud.PreflightSpec) ([]cloud.Refusal, error) {
-	found, err := b.of(spec.Pool).PreflightRecipe(ctx, spec)
-	if refuses(spec.Pool) && err == nil {
-		found = append([]cloud.Refusal{notYet}, found...)
-	}
-	return found, err
+	return b.of(spec.Pool).PreflightRecipe(ctx, spec)
 }
 
 func (b *beside) RecipeChange(ctx context.Context, to cloud.Target, removeBootstrap bool) (cloud.RecipeChange, error) {

@@ -35,6 +35,23 @@ func (p nodePool) isGuarded() bool {
 // defaultBudget is Karpenter's for a NodePool without budgets. A list with the guard alone would lift the limit for all other reasons.
 var defaultBudget = budget{Nodes: "10%"}
 
+// driftRate says how many drifted nodes of the NodePool Karpenter replaces at a time. Budgets with a schedule limit nothing at other times.
+func (p nodePool) driftRate() string {
+	var limits []string
+	for _, b := range p.Spec.Disruption.Budgets {
+		if b.Schedule == "" && b.Duration == "" && (len(b.Reasons) == 0 || slices.Contains(b.Reasons, drifted)) {
+			limits = append(limits, b.Nodes)
+		}
+	}
+	switch {
+	case len(p.Spec.Disruption.Budgets) == 0:
+		return defaultBudget.Nodes + " at a time"
+	case len(limits) == 0:
+		return "all at once"
+	}
+	return "at most " + strings.Join(limits, " or ") + " at a time"
+}
+
 // guardPatch returns the merge patch that adds the guard to the budgets that are there.
 func (p nodePool) guardPatch() string {
 	budgets := p.Spec.Disruption.Budgets
@@ -51,7 +68,7 @@ func refuseDrift(class string, all []nodePool) *cloud.Refusal {
 	var open, patches []string
 	for _, p := range all {
 		if !p.isGuarded() {
-			open = append(open, p.Metadata.Name)
+			open = append(open, p.Metadata.Name+" ("+p.driftRate()+")")
 			patches = append(patches, fmt.Sprintf("kubectl patch nodepool %s --type merge -p '%s'", p.Metadata.Name, p.guardPatch()))
 		}
 	}

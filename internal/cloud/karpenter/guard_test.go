@@ -73,8 +73,10 @@ func TestGuardPatch(t *testing.T) {
 			}
 		}
 	}
-	refusal := refuseDrift("general", []nodePool{poolWith(t, "a", `[]`), poolWith(t, "b", `[{"nodes":"0"}]`), poolWith(t, "c", `[]`)})
-	if refusal == nil || !strings.Contains(refusal.Message, "NodePools a, c of EC2NodeClass general would replace every running node") ||
+	refusal := refuseDrift("general", []nodePool{poolWith(t, "a", `[]`), poolWith(t, "b", `[{"nodes":"0"}]`), poolWith(t, "c", `[{"nodes":"1","reasons":["Empty"]}]`),
+		poolWith(t, "d", `[{"nodes":"20%"},{"nodes":"0","schedule":"@daily","duration":"1h"},{"nodes":"3","reasons":["Drifted"]}]`)})
+	if refusal == nil || !strings.Contains(refusal.Message,
+		"NodePools a (10% at a time), c (all at once), d (at most 20% or 3 at a time) of EC2NodeClass general would replace every running node") ||
 		!strings.Contains(refusal.Remedy, "kubectl patch nodepool a --type merge -p '{") || !strings.Contains(refusal.Remedy, "kubectl patch nodepool c ") {
 		t.Errorf("the refusal is %+v", refusal)
 	}

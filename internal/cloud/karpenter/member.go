@@ -197,7 +197,7 @@ func (r *PoolProvider) refuseToken(ctx context.Context, op string, id cloud.Inst
 }
 
 // CanRebuild implements cloud.PoolProvider: Karpenter replaces a node instead.
-func (r *PoolProvider) CanRebuild() bool { return false }
+func (r *PoolProvider) CanRebuild(cloud.PoolID) bool { return false }
 
 // EnsureRebuilt implements cloud.PoolProvider.
 func (r *PoolProvider) EnsureRebuilt(_ context.Context, id cloud.InstanceID, _ string) (cloud.Rebuild, error) {

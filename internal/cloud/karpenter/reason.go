@@ -40,15 +40,11 @@ func Reasons() []cloud.Reason {
 		},
 		{
 			Name: cloud.PermissionMissing, Means: "the account in the cluster lacks rights on Karpenter's objects; the message names them",
-			Remedy: "apply the output of `kamino manifests` again",
+			Remedy: giveRights,
 		},
 		{
 			Name: cloud.PoolBeingDeleted, Means: "the EC2NodeClass is being deleted",
 			Remedy: "leave the pool out",
-		},
-		{
-			Name: cloud.PoolUnsupported, Means: "the node is one of Karpenter's, and Kamino cannot capture such nodes yet",
-			Remedy: "capture a node of an Auto Scaling group",
 		},
 		{
 			Name: cloud.PoolUnsupported, Means: "the NodePools of the EC2NodeClass may launch several architectures, and an image has one",

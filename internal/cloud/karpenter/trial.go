@@ -8,20 +8,12 @@ import (
 
 // PreflightTrial implements cloud.PoolProvider.
 func (r *PoolProvider) PreflightTrial(ctx context.Context, spec cloud.TrialSpec) ([]cloud.Refusal, error) {
-	a, err := r.apart(trials, spec.Pool, spec.Name)
-	if err != nil {
-		return nil, err
-	}
-	return a.preflight(ctx)
+	return r.apart(trials, spec.Pool, spec.Name).preflight(ctx)
 }
 
 // Trial implements cloud.PoolProvider.
 func (r *PoolProvider) Trial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial, error) {
-	a, err := r.apart(trials, spec.Pool, spec.Name)
-	if err != nil {
-		return cloud.Trial{}, err
-	}
-	return a.state(ctx)
+	return r.apart(trials, spec.Pool, spec.Name).state(ctx)
 }
 
 // Trials implements cloud.PoolProvider.
@@ -35,11 +27,7 @@ func (r *PoolProvider) Trials(ctx context.Context, pools ...cloud.PoolID) (found
 
 // EnsureTrial implements cloud.PoolProvider.
 func (r *PoolProvider) EnsureTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.Trial, error) {
-	a, err := r.apart(trials, spec.Pool, spec.Name)
-	if err != nil {
-		return cloud.Trial{}, err
-	}
-	return a.ensure(ctx, func(ctx context.Context, v view) (apartSpec, error) {
+	return r.apart(trials, spec.Pool, spec.Name).ensure(ctx, func(ctx context.Context, v view) (apartSpec, error) {
 		native, err := r.images.NativeImage(ctx, v.region, spec.To)
 		return apartSpec{apartRecord: apartRecord{Version: spec.Version, Image: spec.To, Tags: spec.Tags}, native: native, instanceType: spec.MachineType}, err
 	})
@@ -47,11 +35,7 @@ func (r *PoolProvider) EnsureTrial(ctx context.Context, spec cloud.TrialSpec) (c
 
 // EndTrial implements cloud.PoolProvider.
 func (r *PoolProvider) EndTrial(ctx context.Context, spec cloud.TrialSpec) (cloud.State, error) {
-	a, err := r.apart(trials, spec.Pool, spec.Name)
-	if err != nil {
-		return cloud.Absent, err
-	}
-	return a.end(ctx)
+	return r.apart(trials, spec.Pool, spec.Name).end(ctx)
 }
 
 // CanBuildWorkshops implements cloud.PoolProvider.
@@ -59,20 +43,12 @@ func (r *PoolProvider) CanBuildWorkshops() bool { return true }
 
 // PreflightWorkshop implements cloud.PoolProvider.
 func (r *PoolProvider) PreflightWorkshop(ctx context.Context, spec cloud.WorkshopSpec) ([]cloud.Refusal, error) {
-	a, err := r.apart(workshops, spec.Pool, spec.Name)
-	if err != nil {
-		return nil, err
-	}
-	return a.preflight(ctx)
+	return r.apart(workshops, spec.Pool, spec.Name).preflight(ctx)
 }
 
 // Workshop implements cloud.PoolProvider.
 func (r *PoolProvider) Workshop(ctx context.Context, spec cloud.WorkshopSpec) (cloud.Trial, error) {
-	a, err := r.apart(workshops, spec.Pool, spec.Name)
-	if err != nil {
-		return cloud.Trial{}, err
-	}
-	return a.state(ctx)
+	return r.apart(workshops, spec.Pool, spec.Name).state(ctx)
 }
 
 // Workshops implements cloud.PoolProvider.
@@ -86,20 +62,12 @@ func (r *PoolProvider) Workshops(ctx context.Context, pools ...cloud.PoolID) (fo
 
 // EnsureWorkshop implements cloud.PoolProvider. The instance has the tag by which IAM policies allow the attachment of disks.
 func (r *PoolProvider) EnsureWorkshop(ctx context.Context, spec cloud.WorkshopSpec) (cloud.Trial, error) {
-	a, err := r.apart(workshops, spec.Pool, spec.Name)
-	if err != nil {
-		return cloud.Trial{}, err
-	}
-	return a.ensure(ctx, func(_ context.Context, v view) (apartSpec, error) {
+	return r.apart(workshops, spec.Pool, spec.Name).ensure(ctx, func(_ context.Context, v view) (apartSpec, error) {
 		return apartSpec{apartRecord: apartRecord{Image: v.image, Tags: spec.Tags}, native: v.native, instanceType: spec.InstanceType, tag: cloud.TagWorkshop}, nil
 	})
 }
 
 // EndWorkshop implements cloud.PoolProvider.
 func (r *PoolProvider) EndWorkshop(ctx context.Context, spec cloud.WorkshopSpec) (cloud.State, error) {
-	a, err := r.apart(workshops, spec.Pool, spec.Name)
-	if err != nil {
-		return cloud.Absent, err
-	}
-	return a.end(ctx)
+	return r.apart(workshops, spec.Pool, spec.Name).end(ctx)
 }

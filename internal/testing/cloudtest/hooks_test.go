@@ -149,7 +149,9 @@ func (h hooks) RestoreChange(ctx context.Context, id cloud.PoolID, saved cloud.S
 	return hookOr(h.restoreChange, h.Provider.RestoreChange)(ctx, id, saved)
 }
 
-func (h hooks) CanRebuild() bool { return !h.cannotRebuild && h.Provider.CanRebuild() }
+func (h hooks) CanRebuild(pool cloud.PoolID) bool {
+	return !h.cannotRebuild && h.Provider.CanRebuild(pool)
+}
 
 func (h hooks) ResizeWarmPool(ctx context.Context, id cloud.PoolID, from, to cloud.WarmLimits) error {
 	return hookOr(h.resizeWarmPool, h.Provider.ResizeWarmPool)(ctx, id, from, to)

@@ -131,7 +131,7 @@ func tooManyImages(t *testing.T, s suite) {
 	if len(distinct) != limit {
 		t.Errorf("the instances name %d images, want %d: %v", len(distinct), limit, distinct)
 	}
-	if !s.p.CanRebuild() {
+	if !s.p.CanRebuild(s.Pool) {
 		return
 	}
 	for _, id := range s.Instances { // all instances of the first image

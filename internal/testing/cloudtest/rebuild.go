@@ -17,7 +17,7 @@ var rebuildCases = []testCase{
 
 func (s suite) needsRebuild(t *testing.T) {
 	t.Helper()
-	if !s.p.CanRebuild() {
+	if !s.p.CanRebuild(s.Pool) {
 		t.Skip("this provider cannot rebuild instances")
 	}
 }
@@ -80,7 +80,7 @@ func rebuildsNothing(t *testing.T, s suite) {
 }
 
 func rebuildsNowhere(t *testing.T, s suite) {
-	if s.p.CanRebuild() {
+	if s.p.CanRebuild(s.Pool) {
 		t.Skip("this provider can rebuild instances")
 	}
 	before := s.readAll(t)

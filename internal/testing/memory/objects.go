@@ -143,7 +143,7 @@ func (c *Objects) Instances(ctx context.Context, id cloud.PoolID) ([]cloud.Insta
 }
 
 // CanRebuild implements cloud.PoolProvider, as with Cluster API.
-func (c *Objects) CanRebuild() bool { return false }
+func (c *Objects) CanRebuild(cloud.PoolID) bool { return false }
 
 // EnsureRebuilt implements cloud.PoolProvider.
 func (c *Objects) EnsureRebuilt(_ context.Context, id cloud.InstanceID, _ string) (cloud.Rebuild, error) {

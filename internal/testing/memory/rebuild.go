@@ -8,7 +8,7 @@ import (
 )
 
 // CanRebuild implements cloud.PoolProvider.
-func (c *PoolProvider) CanRebuild() bool { return true }
+func (c *PoolProvider) CanRebuild(cloud.PoolID) bool { return true }
 
 // EnsureRebuilt implements cloud.PoolProvider. The rebuild takes Latency.Start. The instance shows the version from the
 // beginning, like a cloud that updates the model before the disk.
