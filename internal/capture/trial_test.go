@@ -458,7 +458,8 @@ func TestFurtherMachineTypes(t *testing.T) {
 			if tried = tried[:min(len(tried), 5)]; !slices.Equal(tried, c.tried) {
 				t.Errorf("the trials were on %q, want %q", tried, c.tried)
 			}
-			switch f := p.Status.Failure; {
+			f := p.Status.Failure
+			switch {
 			case c.reason == "" && (p.Status.Phase != v1alpha1.PhaseSucceeded || !strings.Contains(p.Status.Trial.Message, c.says)):
 				t.Errorf("%s; the trial says %q", verdict(p), p.Status.Trial.Message)
 			case c.reason != "" && (f == nil || f.Reason != c.reason || !strings.Contains(f.Message, c.says)):
@@ -468,10 +469,11 @@ func TestFurtherMachineTypes(t *testing.T) {
 				t.Errorf("the tag is not %q", c.says)
 			}
 			const remedy = "remove gpu.large from settings.trial.machineTypes"
-			if f := p.Status.Failure; c.reason == "TrialInconclusive" && f != nil && (v.tagged(cloud.TagQuarantined, "") || !strings.Contains(f.Message, remedy)) {
+			if c.reason == "TrialInconclusive" && f != nil && (v.tagged(cloud.TagQuarantined, "") || !strings.Contains(f.Message, remedy)) {
 				t.Errorf("it is quarantined, or without a remedy: %s", f.Message)
 			}
-			if len(c.tried) > 1 && (len(between) == 0 || between[0] != "Pending every check has passed on this machine type, and a trial on xen.large follows") {
+			const follows = "Pending every check has passed on this machine type, and a trial on xen.large follows"
+			if len(c.tried) > 1 && (len(between) == 0 || between[0] != follows) {
 				t.Errorf("between two types the status says %q", between)
 			}
 			if pause := begun["xen.large"].Sub(begun[""]); len(c.tried) > 1 && pause > 10*time.Minute {

@@ -41,7 +41,8 @@ func lostModules(t *tree.Tree, p string) string {
 		return ""
 	}
 	if len(own) == 0 {
-		return fmt.Sprintf("has modules, and the kernel %s, which a clone boots, has none in /%s/%[1]s. Install its package again", boot.release, tree.ModulesDir)
+		return fmt.Sprintf("has modules, and the kernel %s, which a clone boots, has none in "+
+			"/%s/%[1]s. Install its package again", boot.release, tree.ModulesDir)
 	}
 	for _, name := range slices.Sorted(maps.Keys(others)) {
 		if why := whyLost(t, name, others[name], own[name], boot.release); why != "" {

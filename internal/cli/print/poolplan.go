@@ -326,7 +326,8 @@ func captureLines(p PoolPlan) []string {
 
 func durationSentence(p PoolPlan) string {
 	if e := p.Estimate; e.Captures > 0 {
-		return fmt.Sprintf("take about %s, with %s (median of %s in this cluster)", wording.Duration(e.Total()), meanwhile(e), wording.Count(e.Captures, "capture"))
+		return fmt.Sprintf("take about %s, with %s (median of %s in this cluster)",
+			wording.Duration(e.Total()), meanwhile(e), wording.Count(e.Captures, "capture"))
 	}
 	return fmt.Sprintf("take an unknown time: no capture %s has succeeded in this cluster", methodWord(p.Copy != nil))
 }

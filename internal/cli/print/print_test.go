@@ -156,7 +156,9 @@ func TestPlanOfFurtherTrials(t *testing.T) {
 		}
 		e := estimate.Of(before, p.Spec.Settings.CopiesDonor()).Tried(p.Spec.Settings)
 		want = "  test the version again on a trial node of type g5.xlarge, which costs " + want + " of that machine"
-		for of, message := range map[string][]string{"capture": planLines(Plan{Prototype: p, Estimate: e}), "pool": captureLines(PoolPlan{Donor: "a", Captures: true, Estimate: e})} {
+		for of, message := range map[string][]string{
+			"capture": planLines(Plan{Prototype: p, Estimate: e}), "pool": captureLines(PoolPlan{Donor: "a", Captures: true, Estimate: e}),
+		} {
 			if text := strings.Join(message, "\n"); strings.Count(text, want) != 1 {
 				t.Errorf("the plan of a %s does not say %q:\n%s", of, want, text)
 			}

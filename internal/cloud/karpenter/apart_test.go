@@ -29,7 +29,8 @@ func TestTrial(t *testing.T) {
 	e := newTestEnv(t, guarded)
 	e.claim("one", "aws:///eu-central-1a/i-00000000000000001", stock)
 	before := e.now()
-	spec := cloud.TrialSpec{ImageRef: cloud.ImageRef{Pool: e.id, Version: "v1"}, Name: "capture-1", MachineType: "m6i.4xlarge", To: region + "/v1", Tags: map[string]string{cloud.TagUID: "u"}}
+	spec := cloud.TrialSpec{ImageRef: cloud.ImageRef{Pool: e.id, Version: "v1"}, Name: "capture-1",
+		MachineType: "m6i.4xlarge", To: region + "/v1", Tags: map[string]string{cloud.TagUID: "u"}}
 	made, err := e.EnsureTrial(t.Context(), spec)
 	e.must(err)
 	if made.State != cloud.Pending {

@@ -257,7 +257,9 @@ func (d brokenDisk) signed(t *testing.T, image string) {
 	partition := fmt.Sprintf("%s@@%d", image, 8192*512)
 	run(t, "mmd", "-i", partition, "::EFI/debian")
 	for source, target := range map[string]string{
-		"usr/lib/shim/shimx64.efi.signed": "BOOT/BOOTX64.EFI", "usr/lib/grub/x86_64-efi-signed/grubx64.efi.signed": "BOOT/grubx64.efi", "grub.cfg": "debian/grub.cfg",
+		"usr/lib/shim/shimx64.efi.signed":                   "BOOT/BOOTX64.EFI",
+		"usr/lib/grub/x86_64-efi-signed/grubx64.efi.signed": "BOOT/grubx64.efi",
+		"grub.cfg": "debian/grub.cfg",
 	} {
 		run(t, "mcopy", "-o", "-i", partition, filepath.Join(from, source), "::EFI/"+target)
 	}

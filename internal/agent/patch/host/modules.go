@@ -47,6 +47,7 @@ func (n *Node) keepsModules() *patch.Failure {
 	if slices.Sort(lost); len(lost) == 0 {
 		return nil
 	}
-	return &patch.Failure{Reason: patch.InstallFailed, Message: fmt.Sprintf("the kernel %s, which the next boot starts, lacks the loaded module %s of kernel %s, "+
-		"so the reboot would lose its driver. Run %s, and read its errors", next, strings.Join(lost, ", "), running, tree.ModuleCommand(had[lost[0]], next))}
+	return &patch.Failure{Reason: patch.InstallFailed, Message: fmt.Sprintf("the kernel %s, which the next boot starts, "+
+		"lacks the loaded module %s of kernel %s, so the reboot would lose its driver. "+
+		"Run %s, and read its errors", next, strings.Join(lost, ", "), running, tree.ModuleCommand(had[lost[0]], next))}
 }

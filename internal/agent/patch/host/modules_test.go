@@ -26,7 +26,7 @@ func TestModulesOfTheNextKernel(t *testing.T) {
 				"so the reboot would lose its driver. Run dkms autoinstall -k 6.1.0-40",
 		},
 		"built":                      {ext4 + nvidia, map[string]string{old + "updates/dkms/nvidia-drm.ko": "m", next + "updates/dkms/nvidia-drm.ko": "m"}, ""},
-		"part of the next kernel":    {nvidia, map[string]string{old + "extra/nvidia-drm.ko": "m", next + "modules.builtin": "kernel/drivers/nvidia-drm.ko\n"}, ""},
+		"part of the next kernel":    {nvidia, map[string]string{old + "extra/nvidia-drm.ko": "m", next + "modules.builtin": "kernel/nvidia-drm.ko\n"}, ""},
 		"loaded by a container":      {ext4 + nvidia, nil, ""},
 		"of the kernel":              {ext4, map[string]string{old + "kernel/fs/ext4/ext4.ko": "m"}, ""},
 		"not loaded":                 {ext4, map[string]string{old + "updates/dkms/nvidia-drm.ko": "m"}, ""},
@@ -36,7 +36,8 @@ func TestModulesOfTheNextKernel(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			files := map[string]string{
-				loadedPath: c.loaded, kernelPath: "6.1.0-38\n", "boot/vmlinuz-6.1.0-38": "k", "boot/vmlinuz-6.1.0-40": "k", next + "kernel/fs/ext4/ext4.ko": "m",
+				loadedPath: c.loaded, kernelPath: "6.1.0-38\n",
+				"boot/vmlinuz-6.1.0-38": "k", "boot/vmlinuz-6.1.0-40": "k", next + "kernel/fs/ext4/ext4.ko": "m",
 			}
 			for path, content := range c.files {
 				files[path] = content
