@@ -115,12 +115,20 @@ func (s parameters) actions() []*action {
 	}
 }
 
+// known is a parameter that a client made, or of the configuration; nil if there is none.
+func (s parameters) known(name string, st *state) *parameter {
+	if p := st.Parameters[name]; p != nil {
+		return p
+	}
+	if value, found := s.config.Parameters[name]; found {
+		return &parameter{Value: value, Type: "String", Version: 1}
+	}
+	return nil
+}
+
 func (s parameters) get(c *call, st *state) (query.Element, error) {
 	name := c.in.Get("Name")
-	p := st.Parameters[name]
-	if value, found := s.config.Parameters[name]; p == nil && found {
-		p = &parameter{Value: value, Type: "String", Version: 1}
-	}
+	p := s.known(name, st)
 	if p == nil {
 		return query.Element{}, bad("ParameterNotFound", "Parameter %s not found.", name)
 	}
@@ -133,7 +141,7 @@ func (s parameters) get(c *call, st *state) (query.Element, error) {
 func (s parameters) put(c *call, st *state) (query.Element, error) {
 	name, kind := c.in.Get("Name"), c.in.Get("Type")
 	overwrites := c.in.Get("Overwrite") == "true"
-	was := st.Parameters[name]
+	was := s.known(name, st)
 	switch {
 	case was == nil && kind == "":
 		return query.Element{}, bad("ValidationException", "A parameter type is required when you create a parameter.")

@@ -50,7 +50,7 @@ func TestAWSWarmPool(t *testing.T) {
 	w, p := warmGroup(t)
 	pool, err := p.Pool(t.Context(), w.pool)
 	w.must(err)
-	if len(pool.Refusals) != 0 || pool.Warm.Line(pool.Recipe) != "warm: 0 of 4 from 2026.03.14" || !pool.Warm.Reuses ||
+	if len(pool.Refusals) != 0 || pool.Warm.Line(pool.Recipe) != "warm: 0 of 4 from 2026.03.14, 4 of other images, with which nodes return at scale-in" || !pool.Warm.Reuses ||
 		!slices.ContainsFunc(pool.Cautions, func(r cloud.Refusal) bool {
 			return r.Reason == "WarmPool" && strings.Contains(r.Message, "ReuseOnScaleIn")
 		}) {
