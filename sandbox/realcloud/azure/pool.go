@@ -111,7 +111,7 @@ func (s *session) tryProtection(ctx context.Context) (map[string]string, error) 
 	if is, _ := at(after, "properties", "protectionPolicy", "protectFromScaleIn").(bool); !is {
 		return map[string]string{"protection": "no protection"}, protect(false)
 	}
-	changed := differing(before, after, "etag", "protectionPolicy", "provisioningState", "instanceView")
+	changed := differing(before, after, "etag", "protectionPolicy", "provisioningState", "instanceView", "timeCreated") // the simulation rounds its times
 	if len(changed) > 0 {
 		return map[string]string{"protection": "changed: " + strings.Join(changed, ", ")}, protect(false)
 	}
