@@ -455,13 +455,6 @@ func notes(of []string) string {
 	return ". Not compared: " + some(of)
 }
 
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}
-
 func disk(f Facts) (Result, string) {
 	switch credential, ends := f.credential(); {
 	case f.Digest == "" && f.since(f.Changed) > f.Limits.Measure:

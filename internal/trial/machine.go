@@ -85,3 +85,10 @@ func (f Facts) clock(left time.Duration) string {
 
 // span formats a duration for messages.
 func span(d time.Duration) string { return max(d, 0).Round(time.Second).String() }
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}

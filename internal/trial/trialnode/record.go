@@ -104,6 +104,14 @@ func noteSecondBoot(k *trialRecord, boot string, restart *v1alpha1.TrialReboot) 
 	}
 }
 
+// addBoots adds what the Node and the record say of the second boot.
+func addBoots(b *trial.Reboot, node *corev1.Node, k *trialRecord) {
+	b.Boot = node.Status.NodeInfo.BootID
+	if k.SecondBoot != nil {
+		b.Booted, b.Back = true, k.SecondBoot.ReadyAt.Time
+	}
+}
+
 // errReplaced: another Node now has the name.
 var errReplaced = errors.New("another Node has the name now")
 

@@ -114,10 +114,7 @@ func (a *attempt) observe(ctx context.Context) (trial.Observation, error) {
 	observe(k, node, metav1.NewTime(f.Now), a.Restart)
 	f.Registered, f.WithoutProviderID = node.CreationTimestamp.Time, node.Spec.ProviderID == ""
 	f.Ready, f.WasReady, f.Changed = k.Ready, !k.FirstReady.IsZero(), k.Since.Time
-	f.Reboot.Boot = node.Status.NodeInfo.BootID
-	if second := k.SecondBoot; second != nil {
-		f.Reboot.Booted, f.Reboot.Back = true, second.ReadyAt.Time
-	}
+	addBoots(&f.Reboot, node, k)
 	all := a.twins(node)
 	if err := proveKubelets(ctx, a, node, &all); err != nil {
 		return trial.Observation{}, err
