@@ -108,7 +108,9 @@ func (s *testEnv) effect(action kubetesting.Action) (runtime.Object, error) {
 		return nil, forbidden(`User "engine" cannot create resource "pods"`)
 	}
 	if create, ok := action.(kubetesting.CreateActionImpl); ok {
-		create.GetObject().(metav1.Object).SetUID(s.uid())
+		made := create.GetObject().(metav1.Object)
+		made.SetUID(s.uid())
+		made.SetCreationTimestamp(metav1.NewTime(s.clock.Now()))
 	}
 	if patch, ok := action.(kubetesting.PatchActionImpl); ok && len(patch.PatchOptions.DryRun) > 0 {
 		return s.tracked("nodes", "", patch.Name), s.mayTry

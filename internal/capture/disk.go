@@ -236,6 +236,8 @@ func (d pods) readPod(ctx context.Context, w *pass) error {
 		return nil
 	case w.podTrouble() != "" || w.disk.noProofReason != "":
 		w.facts.Disk.Pod = plan.PodFailed
+	case node.IsStuck(pod, d.now()):
+		w.facts.Disk.Pod, w.disk.noProofReason = plan.PodFailed, fmt.Sprintf("it did not start within %s. Read the events of the pod", node.StartLimit)
 	}
 	w.facts.Disk.PodKnown = w.record.Order != nil && w.record.Order.Pod == pod.UID
 	return nil

@@ -209,6 +209,9 @@ func donorFailureMessage(w *pass, why plan.Reason) string {
 		return fmt.Sprintf(
 			"an earlier version of Kamino ordered the generalization of node %s. Other clients can write such a proof, so the disk is not used: %s",
 			n, retryRemedy(w))
+	case plan.OrderGone:
+		return fmt.Sprintf("another client deleted NodeOrder %s/%s, where the pod that cleans the disk would report. Find that client, then %s",
+			w.record.Order.Namespace, podName(w.p), retryRemedy(w))
 	case plan.GeneralizeFailed:
 		return fmt.Sprintf("pod %s did not generalize node %s: %s", podName(w.p), n, podFailureMessage(w))
 	case plan.NotProven:

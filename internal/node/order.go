@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -81,6 +82,15 @@ func credentials(secret string) *corev1.ProjectedVolumeSource {
 			{Path: "pod-uid", FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.uid"}},
 		}}},
 	}}
+}
+
+// StartLimit is the time for the pod of a NodeOrder to start, with the pull of its image.
+const StartLimit = 10 * time.Minute
+
+// IsStuck reports whether a pod has not started in time. Without the key of its NodeOrder it never starts, and Kamino may not read keys.
+func IsStuck(pod *corev1.Pod, now time.Time) bool {
+	waits := pod.Status.Phase == "" || pod.Status.Phase == corev1.PodPending
+	return waits && !pod.CreationTimestamp.IsZero() && now.Sub(pod.CreationTimestamp.Time) > StartLimit
 }
 
 // CreateOrderKey stores the private key of a NodeOrder in a Secret that only the NodeOrder's pod mounts. The Secret has the

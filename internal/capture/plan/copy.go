@@ -270,6 +270,8 @@ func cleanCopy(f Facts) Decision {
 		return do(Adopt)
 	case !f.Disk.Touched:
 		return do(Order)
+	case !f.Disk.Order:
+		return fail(OrderGone) // where a pod would report
 	case f.Disk.Pod == NoPod:
 		return do(Generalize)
 	}

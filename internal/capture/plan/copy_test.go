@@ -234,8 +234,6 @@ func (w workWorld) progress() workWorld {
 		if w.clean = w.flushed && !w.torn; !w.clean {
 			w.said = saidUnusable
 		}
-	case working && !w.hung && !f.Disk.Order:
-		f.Disk.Pod = PodFailed
 	case f.Image.Snapshot == Pending:
 		f.Image.Snapshot = Taken
 	case f.Image.Snapshot == Taken:
@@ -424,6 +422,9 @@ var copyRules = []plantest.Rule[workWorld, Action, Reason]{
 		lost := f.Copy.Workshop == WorkshopLate || f.Copy.Workshop == WorkshopFailed || f.isWorkshopLost()
 		failed := f.Copy.Quiesce == QuiesceTooBusy || f.Copy.Quiesce == QuiesceFailed
 		return !lost && !failed && (f.Copy.Raw != Broken || d.Why == ForWorkshop) || f.Copy.Volume == VolumeDeleting
+	}),
+	plantest.That("a report that cannot come is not awaited", "|Wait|Generalize|", func(w workWorld, d Decision) bool {
+		return d.Do == Wait && d.Why != ForProof || w.f.Disk.Order
 	}),
 	plantest.That("only a donor that is there is copied", "|QuiesceDonor|CopyRunning|", func(w workWorld, _ Decision) bool {
 		return w.f.Donor.Node != NodeGone && w.f.Donor.Power != InstanceGone
@@ -623,6 +624,7 @@ func TestWrongCopiers(t *testing.T) {
 				f.Copy.Quiesce = QuiesceWaits
 			}
 		}),
+		"waits without an order":     plantest.Where(Next, func(_ Facts, d Decision) bool { return d == fail(OrderGone) }, wait(ForProof)),
 		"waits for ever":             without(func(f *Facts) { f.Hold.Overdue = false }),
 		"does not ask for the donor": without(func(f *Facts) { f.Donor.Node, f.Donor.Power = NodeReady, On }),
 	}

@@ -189,6 +189,7 @@ const (
 	ReservationLost Reason = "ReservationLost"
 	ProofLost       Reason = "ProofLost"
 	OrderOutdated   Reason = "OrderOutdated"
+	OrderGone       Reason = "OrderGone"
 	// PatchLevelChanged: the disk has other packages than the watched node.
 	PatchLevelChanged      Reason = "PatchLevelChanged"
 	SnapshotOfOtherCapture Reason = "SnapshotOfOtherCapture"
@@ -206,7 +207,7 @@ const (
 var public = map[Reason]Reason{
 	DonorStopped: Interrupted, DonorRestarted: Interrupted, WorkshopGone: Interrupted, WorkshopRestarted: Interrupted,
 	ReservationLost: RecordLost, ProofLost: RecordLost,
-	OrderOutdated:          NotProven,
+	OrderOutdated: NotProven, OrderGone: NotProven,
 	PatchLevelChanged:      DonorNotPatched,
 	CopyUnusable:           DonorBusy,
 	WorkshopNotJoined:      NewNodeNotReady,

@@ -60,6 +60,8 @@ func generalize(f Facts) Decision {
 		return do(Adopt)
 	case f.Donor.Power == Off:
 		return fail(NotProven)
+	case !f.Disk.Order:
+		return fail(OrderGone) // where a pod would report
 	case f.Disk.Pod == NoPod && f.Donor.Node == NodeGone:
 		// Without a Node no kubelet runs the pod. The kubelet creates a Node only after a boot.
 		return fail(DonorGone)

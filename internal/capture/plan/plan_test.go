@@ -107,6 +107,9 @@ var rules = []rule{
 	that("only a pod that was written down is waited for", "|Wait|", func(w model, d Decision) bool {
 		return d.Why != ForProof || w.f.Disk.Pod == NoPod || w.f.Disk.PodKnown
 	}),
+	that("a report that cannot come is not awaited", "|Wait|Generalize|", func(w model, d Decision) bool {
+		return d.Do == Wait && d.Why != ForProof || w.f.Disk.Order
+	}),
 	that("nothing is made of a disk whose proof is gone", "|Publish|Promote|", func(w model, _ Decision) bool { return !w.proofGone }),
 	that("the order is written before the pod", "|Generalize|", func(w model, _ Decision) bool {
 		return w.f.Disk.Touched && !w.f.Donor.Rebooted && !w.f.Hold.Returning && w.f.Donor.Power == On

@@ -153,6 +153,8 @@ func (p *Patcher) lookPod(ctx context.Context, w *observed) error {
 	foreign := order == nil || pod.Annotations[v1alpha1.OrderAnnotation] != string(order.UID)
 	if foreign || pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded {
 		w.facts.Pod = plan.PodFailed
+	} else if node.IsStuck(pod, p.Now()) {
+		w.facts.Pod = plan.PodStuck
 	}
 	w.facts.PodKnown = !foreign && order.Pod == pod.UID
 	return nil

@@ -80,6 +80,7 @@ const (
 	NoPod     Pod = ""
 	PodActive Pod = "active"
 	PodFailed Pod = "failed" // ended without a report, or cannot start
+	PodStuck  Pod = "stuck"  // has not started in time
 )
 
 // Result is the content of the report of a patch.

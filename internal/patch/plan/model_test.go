@@ -230,6 +230,11 @@ func (w model) adverse() []model {
 			n.f.Pod = PodFailed
 		}
 	})
+	add(func(n *model) { // a client deletes the key before the pod starts
+		if n.f.Pod == PodActive && n.unit == noUnit {
+			n.f.Pod = PodStuck
+		}
+	})
 	add(func(n *model) { n.f.OrderLeft = n.f.Order == NoOrder && n.f.Failure == "" }) // or a pass crashed before its record
 	add(func(n *model) { n.f.Cordoned = false })
 	add(func(n *model) { n.f.Drained = n.f.Drained && n.f.Cordoned })

@@ -91,6 +91,11 @@ var wrong = plantest.Wrong[Facts, Action, Reason]{
 		}
 		return Next(f)
 	},
+	"waits for a pod that does not start": with(func(f *Facts) {
+		if f.Pod == PodStuck {
+			f.Pod = PodActive
+		}
+	}),
 	"forgets the level that failed": with(func(f *Facts) { f.LevelRecorded = true }),
 	"blames the level for every end": func(f Facts) Decision {
 		if d := Next(f); d.Do == Close && f.hasLevel() && !f.LevelRecorded {

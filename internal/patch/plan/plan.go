@@ -57,7 +57,8 @@ func prepare(f Facts) Decision {
 }
 
 // awaitReport follows a recorded order until its report, also for a holder that ends: the unit of the patch runs on without
-// its pod. A second pod finds the unit. Without its NodeOrder a pod cannot report, so that a deleted NodeOrder is made again.
+// its pod. A second pod finds the unit. A pod cannot report without its NodeOrder, nor start without the key of the NodeOrder, so that
+// both are made again.
 func awaitReport(f Facts) Decision {
 	switch {
 	case f.Reported:
@@ -66,6 +67,8 @@ func awaitReport(f Facts) Decision {
 		return fail(Interrupted)
 	case f.Overdue:
 		return fail(PatchTimeout)
+	case f.Pod == PodStuck && f.OrderLeft:
+		return do(DeleteOrder)
 	case f.Pod != NoPod && !f.OrderLeft:
 		return do(DeletePod)
 	case f.Pod != NoPod && !f.PodKnown:

@@ -92,6 +92,9 @@ var rules = []rule{
 	plantest.That("a level with a flaw is no success", "|Finish|", func(w model, _ Decision) bool { return w.fate == Current || w.flaw == sound }),
 	plantest.That("a deadline ends each wait", "|Wait|Evict|", func(w model, _ Decision) bool { return !w.f.Overdue }),
 	plantest.That("a pod that ended is not waited for", "|Wait|", func(w model, _ Decision) bool { return w.f.Pod != PodFailed || w.f.Rebooted }),
+	plantest.That("a pod that does not start is not waited for", "|Wait|", func(w model, d Decision) bool {
+		return w.f.Pod != PodStuck || d.Why != ForReport && (d.Why != ForNode || w.f.Order != PatchOrder || w.f.Result != NoResult)
+	}),
 	plantest.That("at the end, nothing is awaited of a machine that is off", "|Wait|", func(w model, _ Decision) bool { return !w.f.Off || !w.f.Ending }),
 	plantest.That("a wait has a reason and a failure too", "|Wait|Fail|", func(_ model, d Decision) bool { return d.Why != "" }),
 	plantest.That("a failure comes once", "|Fail|", func(w model, _ Decision) bool { return w.f.Failure == "" }),
