@@ -141,7 +141,9 @@ func (f *Fleet) Close() {
 	f.mu.Unlock()
 	f.cancel()
 	for _, m := range machines {
-		m.cutPower()
+		if s := m.now(); s != nil {
+			m.end(s, false, fleet.Starting)
+		}
 	}
 	f.running.Wait()
 }

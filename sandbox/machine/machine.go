@@ -2,6 +2,7 @@ package machine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -97,28 +98,34 @@ func (m *machine) switchOn(ctx context.Context) error {
 	}
 	m.set(fleet.Starting)
 	if err := m.fleet.config.Clock.Sleep(ctx, m.fleet.config.Latencies.PowerOn); err != nil {
-		m.set(fleet.Off)
-		return err
+		return m.stayOff(err)
 	}
 	if err := m.change(func(r *record) { r.On, r.Boots = true, r.Boots+1 }); err != nil {
-		m.set(fleet.Off)
-		return err
+		return m.stayOff(err)
 	}
 	s, err := newSession(m)
 	if err != nil {
-		m.set(fleet.Off)
-		return fmt.Errorf("boot %s: %w", m.specification().ID, err)
+		return m.stayOff(fmt.Errorf("boot %s: %w", m.specification().ID, err))
 	}
 	s.noteStart()
 	m.mu.Lock()
 	m.session, m.power = s, fleet.On
 	m.mu.Unlock()
 	if m.fleet.ctx.Err() != nil {
-		m.end(s, false)
+		m.end(s, false, fleet.Starting)
 		return m.fleet.ctx.Err()
 	}
 	s.start()
 	return nil
+}
+
+// stayOff ends a boot that failed. The end of the fleet is no such failure: the next fleet boots the machine.
+func (m *machine) stayOff(err error) error {
+	if m.fleet.ctx.Err() != nil {
+		return err
+	}
+	m.set(fleet.Off)
+	return errors.Join(err, m.change(func(r *record) { r.On = false }))
 }
 
 func (m *machine) set(power fleet.Power) {
@@ -144,7 +151,7 @@ func (m *machine) powerOff(ctx context.Context, hard bool) error {
 // switchOff needs the order.
 func (m *machine) switchOff(ctx context.Context, hard bool) error {
 	if s := m.now(); s != nil {
-		m.end(s, !hard)
+		m.end(s, !hard, fleet.Off)
 	}
 	if err := m.change(func(r *record) { r.On = false }); err != nil {
 		return err
@@ -158,13 +165,14 @@ func (m *machine) switchOff(ctx context.Context, hard bool) error {
 // cutPower ends the current boot at once, even during an order.
 func (m *machine) cutPower() {
 	if s := m.now(); s != nil {
-		m.end(s, false)
+		m.end(s, false, fleet.Off)
 	}
 }
 
 // end ends a boot and returns when nothing of it is left. The second to call it waits for the first;
-// cutting the power cuts an orderly way down short.
-func (m *machine) end(s *session, orderly bool) {
+// cutting the power cuts an orderly way down short. Before another boot the power is never Off: the cloud would take a reboot, or the
+// end of the sandbox, for a shutdown by the guest.
+func (m *machine) end(s *session, orderly bool, after fleet.Power) {
 	if !orderly {
 		s.cancel()
 	}
@@ -175,7 +183,7 @@ func (m *machine) end(s *session, orderly bool) {
 		}
 		s.kill()
 		m.mu.Lock()
-		m.session, m.power = nil, fleet.Off
+		m.session, m.power = nil, after
 		m.mu.Unlock()
 		close(s.ended)
 	})
@@ -184,7 +192,7 @@ func (m *machine) end(s *session, orderly bool) {
 
 // poweredItselfOff is the machine's own doing, such as a write to sysrq-trigger: the record says off.
 func (m *machine) poweredItselfOff(s *session) {
-	m.end(s, false)
+	m.end(s, false, fleet.Off)
 	if err := m.change(func(r *record) { r.On = false }); err != nil {
 		m.fleet.config.Log.Error("machine's record not kept", "machine", m.specification().ID, "error", err)
 	}

@@ -179,7 +179,7 @@ func (s *session) listen() {
 				return
 			case 'b':
 				s.machine.fleet.spawn(func() {
-					s.machine.end(s, false)
+					s.machine.end(s, false, fleet.Starting)
 					_ = s.machine.powerOn(s.machine.fleet.ctx)
 				})
 				return

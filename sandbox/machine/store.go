@@ -86,14 +86,16 @@ func (f *Fleet) resume() error {
 		if err := json.Unmarshal(text, &r); err != nil {
 			return fmt.Errorf("machine record %s is not readable, remove it to start without that machine: %w", path, err)
 		}
-		on := r.On
-		r.On = false
 		m := newMachine(f, r)
+		if r.On { // nothing comes between it and its boot, and no reader finds it off
+			m.power = fleet.Starting
+			m.order <- struct{}{}
+		}
 		f.mu.Lock()
 		f.machines[fold(r.Spec.ID)] = m
 		f.mu.Unlock()
 		f.nextIP.Store(max(f.nextIP.Load(), r.Address))
-		if !on {
+		if !r.On {
 			continue
 		}
 		lost := func() {
@@ -112,7 +114,8 @@ func (f *Fleet) resume() error {
 			if r.Spec.Light {
 				lost()
 			}
-			if err := m.powerOn(f.ctx); err != nil && f.ctx.Err() == nil {
+			defer func() { <-m.order }()
+			if err := m.switchOn(f.ctx); err != nil && f.ctx.Err() == nil {
 				f.config.Log.Error("machine not resumed", "machine", r.Spec.ID, "error", err)
 			}
 		})

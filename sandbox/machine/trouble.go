@@ -3,6 +3,8 @@ package machine
 import (
 	"context"
 	"fmt"
+
+	"github.com/kamino-dev/kamino/sandbox/fleet"
 )
 
 // Crash cuts the power of the machine without a shutdown, like a loss of the host.
@@ -76,8 +78,8 @@ func (m *machine) restart(ctx context.Context) error {
 		return err
 	}
 	defer release()
-	if err := m.switchOff(ctx, false); err != nil {
-		return err
+	if s := m.now(); s != nil {
+		m.end(s, true, fleet.Starting)
 	}
 	return m.switchOn(ctx)
 }

@@ -368,7 +368,8 @@ func (w *World) startMachines(ctx context.Context) error {
 		config.Binaries, config.OfCopies = map[string]string{KaminoImage: kamino, NodeImage: node}, []string{w.options.Binary, kernel.Verb}
 		maps.Copy(config.Binaries, w.options.Images)
 	}
-	if w.fleet, err = machine.New(w.ctx, config); err != nil {
+	// The cloud stops before its machines: it would take the end of their work for a failure.
+	if w.fleet, err = machine.New(context.WithoutCancel(w.ctx), config); err != nil {
 		return fmt.Errorf("machines: %w", err)
 	}
 	w.onStop(func() error { w.fleet.Close(); return nil })
