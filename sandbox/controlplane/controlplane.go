@@ -117,10 +117,11 @@ func (c *ControlPlane) start(ctx context.Context, o Options) (err error) {
 	if c.log, err = openLog(filepath.Join(o.Dir, "log")); err != nil {
 		return err
 	}
-	listener, err := net.Listen("tcp", net.JoinHostPort(o.address(), strconv.Itoa(o.Port)))
+	bound, err := net.Listen("tcp", net.JoinHostPort(o.address(), strconv.Itoa(o.Port)))
 	if err != nil {
 		return fmt.Errorf("the API server's port is in use, choose another port or 0: %w", err)
 	}
+	listener := newListener(bound)
 	c.address = listener.Addr().String()
 	endpoint, err := c.startEtcd(ctx, o)
 	if err != nil {
@@ -146,7 +147,7 @@ func (c *ControlPlane) start(ctx context.Context, o Options) (err error) {
 	return c.awaitControllers(ctx)
 }
 
-// stopWithin bounds the end of a component. The API server gives a minute to requests, and another one to connections.
+// stopWithin bounds the end of a component. The API server gives a minute to requests.
 var stopWithin = 3 * time.Minute
 
 // Stop stops everything in reverse order and returns when nothing runs any more. A second call does nothing. If a component does
