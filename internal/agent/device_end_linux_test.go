@@ -53,15 +53,17 @@ func TestEndedRuns(t *testing.T) {
 // awaitFree waits until nothing uses a device. The kernel unmounts shortly after the end of a process.
 func awaitFree(t *testing.T, device string) {
 	t.Helper()
+	var last error
 	for range 600 {
 		f, err := os.OpenFile(device, os.O_RDWR|unix.O_EXCL, 0)
 		if err == nil {
 			f.Close()
 			return
 		}
+		last = err
 		time.Sleep(50 * time.Millisecond)
 	}
-	t.Errorf("%s is still in use", device)
+	t.Errorf("%s is still in use: %v", device, last)
 }
 
 // endAt runs the program, sends a signal as soon as its log shows a step, and waits until its whole family has ended.

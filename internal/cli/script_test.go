@@ -105,15 +105,17 @@ func code(ts *testscript.TestScript, neg bool, args []string) {
 // phase NAME PHASE waits until the Prototype is in the phase.
 func awaitPhase(ts *testscript.TestScript, neg bool, args []string) {
 	server := ts.Value(serverKey{}).(*apiServer)
+	var last any = "not there"
 	for range 1000 {
 		if p := server.get("/apis/kamino.dev/v1alpha1/prototypes/" + args[0]); p != nil {
 			if got, _, _ := unstructured.NestedString(p.Object, "status", "phase"); got == args[1] != neg {
 				return
 			}
+			last = p.Object["status"]
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	ts.Fatalf("prototype %s did not come to phase %s", args[0], args[1])
+	ts.Fatalf("prototype %s did not come to phase %s; it is %v", args[0], args[1], last)
 }
 
 // event KIND NAME REASON checks that an event was recorded on an object; with a negation, that none was.

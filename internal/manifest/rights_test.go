@@ -42,12 +42,14 @@ func TestPodCreatorsReadNoEngineSecret(t *testing.T) {
 		}
 		return answer.Status.Allowed
 	}
+	makes, lists := false, false
 	// Rights apply a moment after their creation, in order within a kind: these are the last.
 	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 2*time.Minute, true, func(context.Context) (bool, error) {
-		return may("pod-maker", podSpace, "create", "pods") && may("kured", "", "list", "nodes"), nil
+		makes, lists = may("pod-maker", podSpace, "create", "pods"), may("kured", "", "list", "nodes")
+		return makes && lists, nil
 	})
 	if err != nil {
-		t.Fatalf("the rights of pod-maker and kured do not apply: %v", err)
+		t.Fatalf("the rights do not apply: %v; pod-maker may make pods: %t, kured may list nodes: %t", err, makes, lists)
 	}
 	const engine = "system:serviceaccount:" + engineSpace + ":kamino-engine"
 	for _, account := range []string{

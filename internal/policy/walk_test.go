@@ -207,7 +207,7 @@ func (s *testEnv) reapply(whole bool) {
 		crd.Status = apiextensionsv1.CustomResourceDefinitionStatus{}
 		s.must(c.Patch(s.Context(), crd, client.Apply, client.ForceOwnership, client.FieldOwner("helm"))) //nolint:staticcheck // typed
 	}
-	for { // until the API server has the definition
+	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) { // until the API server has the definition
 		p := s.status("walk")
 		before := p.DeepCopy()
 		p.Status.Pools = []v1alpha1.PoolStatus{{Name: "probe", ID: "probe"}}
@@ -215,7 +215,9 @@ func (s *testEnv) reapply(whole bool) {
 		if (len(p.Status.Pools) > 0) == whole {
 			return
 		}
-		time.Sleep(10 * time.Millisecond)
+		if time.Now().After(end) {
+			s.Fatalf("the API server does not follow the definition, which is to be whole: %t; the status is %+v", whole, p.Status)
+		}
 	}
 }
 

@@ -79,6 +79,11 @@ func newCloudEnv(t *testing.T, change options) *cloudEnv {
 		t.Fatal(err)
 	}
 	t.Cleanup(w.cloud.Close)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the last requests:\n%s", lastOf(w.cloud.Requests()))
+		}
+	})
 	pool := simulator.PoolSpec{Name: poolName, Nodes: 2, MaxNodes: 200, Generation: "V2"}
 	if change.pool != nil {
 		change.pool(&pool)
@@ -194,7 +199,7 @@ func (w *cloudEnv) until(what string, done func() bool) {
 		}
 		advance(w.t)
 	}
-	w.t.Fatalf("never %s; the last requests:\n%s", what, lastOf(w.cloud.Requests()))
+	w.t.Fatalf("never %s", what)
 }
 
 func (w *cloudEnv) must(err error) {

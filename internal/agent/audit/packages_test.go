@@ -292,12 +292,18 @@ func killRPM(t *testing.T, root, file string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "rpm", "--root", root, "--dbpath", "/var/lib/rpm", "--define", "_db_backend sqlite", "--install",
 		"--nodeps", file)
+	var said strings.Builder
+	cmd.Stdout, cmd.Stderr = &said, &said
 	must(t, cmd.Start())
-	for range 600 {
-		if _, err := os.Stat(filepath.Join(root, "began")); err == nil {
-			break
-		}
+	_, err := os.Stat(filepath.Join(root, "began"))
+	for looks := 0; err != nil && looks < 600; looks++ {
 		time.Sleep(50 * time.Millisecond)
+		_, err = os.Stat(filepath.Join(root, "began"))
+	}
+	if err != nil {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		t.Fatalf("the script of the package does not begin: %v\n%s", err, said.String())
 	}
 	must(t, cmd.Process.Kill())
 	_ = cmd.Wait()

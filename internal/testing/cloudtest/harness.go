@@ -118,7 +118,11 @@ func (s suite) until(t *testing.T, what string, done func() bool) {
 		}
 		s.Advance(t)
 	}
-	t.Fatalf("after %d looks: not %s", s.Looks, what)
+	ctx := t.Context()
+	pool, noPool := s.p.Pool(ctx, s.Pool)
+	images, noImages := s.p.Images(ctx, s.Pool)
+	trials, noTrials := s.p.Trials(ctx, s.Pool)
+	t.Fatalf("after %d looks: not %s; pool %+v, images %+v, trials %+v (%v)", s.Looks, what, pool, images, trials, errors.Join(noPool, noImages, noTrials))
 }
 
 func must(t *testing.T, err error) {

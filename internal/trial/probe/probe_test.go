@@ -48,8 +48,14 @@ func serve(t *testing.T, o Options) {
 		}
 	})
 	address := net.JoinHostPort(o.Listen, fmt.Sprint(o.Port))
-	for connect(t.Context(), address) != nil {
-		time.Sleep(time.Millisecond)
+	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		err := connect(t.Context(), address)
+		if err == nil {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("the probe does not listen: %v", err)
+		}
 	}
 }
 
