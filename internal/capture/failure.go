@@ -205,13 +205,8 @@ func donorFailureMessage(w *pass, why plan.Reason) string {
 		return fmt.Sprintf(
 			"another client started node %s between generalization and snapshot, so the disk is no longer proven. Keep other tools from starting the node, then %s",
 			n, retryRemedy(w))
-	case plan.OrderOutdated:
-		return fmt.Sprintf(
-			"an earlier version of Kamino ordered the generalization of node %s. Other clients can write such a proof, so the disk is not used: %s",
-			n, retryRemedy(w))
-	case plan.OrderGone:
-		return fmt.Sprintf("another client deleted NodeOrder %s/%s, where the pod that cleans the disk would report. Find that client, then %s",
-			w.record.Order.Namespace, podName(w.p), retryRemedy(w))
+	case plan.OrderOutdated, plan.OrderGone:
+		return orderMessage(w, why)
 	case plan.GeneralizeFailed:
 		return fmt.Sprintf("pod %s did not generalize node %s: %s", podName(w.p), n, podFailureMessage(w))
 	case plan.NotProven:
@@ -283,6 +278,17 @@ func artifactFailureMessage(w *pass, why plan.Reason) string {
 			pool, w.promotion.recipe.Recipe.Version, version)
 	}
 	return ""
+}
+
+// orderMessage explains a NodeOrder that counts no more.
+func orderMessage(w *pass, why plan.Reason) string {
+	if why == plan.OrderGone {
+		return fmt.Sprintf("another client deleted NodeOrder %s/%s, where the pod that cleans the disk would report. Find that client, then %s",
+			w.record.Order.Namespace, podName(w.p), retryRemedy(w))
+	}
+	return fmt.Sprintf(
+		"an earlier version of Kamino ordered the generalization of node %s. Other clients can write such a proof, so the disk is not used: %s",
+		w.p.Spec.Donor.NodeName, retryRemedy(w))
 }
 
 func reservationLostMessage(w *pass) string {
