@@ -205,13 +205,8 @@ func donorFailureMessage(w *pass, why plan.Reason) string {
 		return fmt.Sprintf(
 			"another client started node %s between generalization and snapshot, so the disk is no longer proven. Keep other tools from starting the node, then %s",
 			n, retryRemedy(w))
-	case plan.OrderOutdated:
-		return fmt.Sprintf(
-			"an earlier version of Kamino ordered the generalization of node %s. Other clients can write such a proof, so the disk is not used: %s",
-			n, retryRemedy(w))
-	case plan.OrderGone:
-		return fmt.Sprintf("another client deleted NodeOrder %s/%s, where the pod that cleans the disk would report. Find that client, then %s",
-			w.record.Order.Namespace, podName(w.p), retryRemedy(w))
+	case plan.OrderOutdated, plan.OrderGone:
+		return orderMessage(w, why)
 	case plan.GeneralizeFailed:
 		return fmt.Sprintf("pod %s did not generalize node %s: %s", podName(w.p), n, podFailureMessage(w))
 	case plan.NotProven:
@@ -285,6 +280,17 @@ func artifactFailureMessage(w *pass, why plan.Reason) string {
 	return ""
 }
 
+// orderMessage explains a NodeOrder that counts no more.
+func orderMessage(w *pass, why plan.Reason) string {
+	if why == plan.OrderGone {
+		return fmt.Sprintf("another client deleted NodeOrder %s/%s, where the pod that cleans the disk would report. Find that client, then %s",
+			w.record.Order.Namespace, podName(w.p), retryRemedy(w))
+	}
+	return fmt.Sprintf(
+		"an earlier version of Kamino ordered the generalization of node %s. Other clients can write such a proof, so the disk is not used: %s",
+		w.p.Spec.Donor.NodeName, retryRemedy(w))
+}
+
 func reservationLostMessage(w *pass) string {
 	if w.donor.otherHolder == "" {
 		return fmt.Sprintf("another client removed the reservation of node %s", w.p.Spec.Donor.NodeName)
@@ -292,7 +298,7 @@ func reservationLostMessage(w *pass) string {
 	return fmt.Sprintf("the reservation of node %s was overwritten by %s", w.p.Spec.Donor.NodeName, w.donor.otherHolder)
 }
 
-// donorGoneMessage distinguishes an instance that was removed, or is on its way, from a Node that someone deleted while its instance runs.
+// donorGoneMessage distinguishes an instance that was removed, or is on its way, from a Node that somebody deleted while its instance runs.
 func donorGoneMessage(w *pass) string {
 	n := w.p.Spec.Donor.NodeName
 	if p := w.facts.Donor.Power; p == plan.On || p == plan.PowerUnread {
