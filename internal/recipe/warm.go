@@ -128,8 +128,8 @@ func (w Warmer) read(ctx context.Context, pool cloud.Pool) (*coordinationv1.Leas
 		return nil, nil, fmt.Errorf("lease %s/%s has no readable record of a warm pool: delete the Lease, and check the limits of the warm pool", w.Namespace, lease.Name)
 	}
 	if !record.isBounded(pool) {
-		return nil, nil, fmt.Errorf("lease %s/%s has limits of a warm pool above the pool's largest size of %d: delete the Lease, and check the limits of the warm pool",
-			w.Namespace, lease.Name, pool.MaxSize)
+		return nil, nil, fmt.Errorf("lease %s/%s has limits of a warm pool above the pool's largest size of %d: delete the Lease, "+
+			"and check the limits of the warm pool", w.Namespace, lease.Name, pool.MaxSize)
 	}
 	return lease, record, nil
 }

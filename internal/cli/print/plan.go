@@ -85,9 +85,7 @@ func planLines(plan Plan) []string {
 	if len(plan.Retires) > 0 {
 		add("retire %s", strings.Join(plan.Retires, ", "))
 	}
-	if plan.Joins.Caution != "" {
-		lines = append(lines, "New nodes may not join. "+plan.Joins.Caution+". To prevent it, "+bootstrapkind.NameReusedRemedy)
-	}
+	lines = append(lines, joinCaution(plan.Joins)...)
 	if plan.ImageLimitWarning != "" {
 		lines = append(lines, "Captures will soon be refused: "+plan.ImageLimitWarning)
 	}
@@ -210,6 +208,14 @@ func because(a bootstrapkind.Answer) string {
 		return ""
 	}
 	return " (" + a.Why + ")"
+}
+
+// joinCaution says why new nodes may not join; empty without a doubt.
+func joinCaution(a bootstrapkind.Answer) []string {
+	if a.Caution == "" {
+		return nil
+	}
+	return []string{"New nodes may not join. " + a.Caution + ". To prevent it, " + bootstrapkind.NameReusedRemedy}
 }
 
 // copiedFrom names the source of the stored copy of customData; empty without a copy.

@@ -136,8 +136,9 @@ func (p *PoolProvider) setByParameter(ctx context.Context, op string, ref group,
 	}
 	ami, was := sdk.ToString(im.ImageId), sdk.ToString(r.data.ImageId)
 	if r.parameter.ami != ami && r.parameter.ami != was && was != ami {
-		return false, &cloud.Error{Kind: cloud.Conflict, Op: op, Resource: ref.String(), Message: fmt.Sprintf("parameter %s names %s, but the launch template has %s: "+
-			"run `kops update cluster --yes`, and try again", r.parameter.name, r.parameter.ami, was)}
+		return false, &cloud.Error{Kind: cloud.Conflict, Op: op, Resource: ref.String(), Message: fmt.Sprintf(
+			"parameter %s names %s, but the launch template has %s: "+
+				"run `kops update cluster --yes`, and try again", r.parameter.name, r.parameter.ami, was)}
 	}
 	newest := r.number
 	if was != ami {
@@ -179,5 +180,6 @@ func (p *PoolProvider) newestWithImage(ctx context.Context, op string, ref group
 		}
 		newest, r.number = number, number-1 // AWS may not show it yet, but knows it as a source
 	}
-	return r, 0, &cloud.Error{Kind: cloud.Conflict, Op: op, Resource: ref.String(), Message: "other clients change the launch template at the same time: try again"}
+	return r, 0, &cloud.Error{Kind: cloud.Conflict, Op: op, Resource: ref.String(),
+		Message: "other clients change the launch template at the same time: try again"}
 }

@@ -57,7 +57,8 @@ func (p *PoolProvider) RecipeChange(ctx context.Context, to cloud.Target, _ bool
 
 // changeTo returns the change of the group to an image.
 func (p *PoolProvider) changeTo(ctx context.Context, ref group, r recipe, image string) (cloud.RecipeChange, error) {
-	change := cloud.RecipeChange{Pool: ref.pool(), From: r.image, To: image, Keeps: r.parts(), Refusals: refusalsOfGroup(ref, r), Done: r.buildsFrom(image), Later: r.rolling()}
+	change := cloud.RecipeChange{Pool: ref.pool(), From: r.image, To: image, Keeps: r.parts(),
+		Refusals: refusalsOfGroup(ref, r), Done: r.buildsFrom(image), Later: r.rolling()}
 	if r.templateOwner() != "" {
 		ami, err := p.ami(ctx, opRecipe, ref, ref.region, image)
 		if err != nil && !cloud.Is(err, cloud.NotFound) {

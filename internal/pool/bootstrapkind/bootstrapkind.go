@@ -148,7 +148,8 @@ func NameReused(n *corev1.Node) string {
 }
 
 // NameReusedRemedy is the advice for NameReused.
-const NameReusedRemedy = "update the servers to 1.34 or later, set with-node-id: true in the agents' configuration, or delete the Secrets of nodes that are gone"
+const NameReusedRemedy = "update the servers to 1.34 or later, set with-node-id: true in the agents' configuration, " +
+	"or delete the Secrets of nodes that are gone"
 
 // aksEngine returns the role label of an AKS Engine node; empty for any other node.
 func aksEngine(n *corev1.Node) string {
