@@ -304,7 +304,7 @@ func (s *session) Problem(answer []byte) (code, message string) {
 }
 
 // operationID is what Azure adds to a text, and what differs each time.
-var operationID = regexp.MustCompile(`(?i)((?:tracking|request|correlation|activity) ?id:?) '?[\w-]+'?`)
+var operationID = regexp.MustCompile(`(?i)((?:tracking|request|correlation|activity) ?id:?|current etag is) '?"?[\w-]+"?'?`)
 
 // roleOf is a custom role with what a run needs. Azure has no conditions on tags for these actions: the guard holds the run to its group.
 func roleOf(string) ([]byte, error) {
