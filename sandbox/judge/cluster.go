@@ -80,7 +80,7 @@ func (j *judge) replay(e event, key, uid string, kamino bool) {
 		j.node(e, kamino)
 	case e.resource == "leases":
 		j.lease(key, e)
-	case (e.resource == "machines" || e.resource == "nodeclaims") && instanceOf(e.out)+text(e.out, "status", "providerID") != "":
+	case slices.Contains([]string{"machines", "nodeclaims"}, e.resource) && instanceOf(e.out)+text(e.out, "status", "providerID") != "":
 		m := j.things.get("instance", instanceID(text(e.out, "spec", "providerID")+text(e.out, "status", "providerID")))
 		if j.known[key] { // of a trial, with the instance that a controller makes for it
 			m.tags["kamino-trial-name"] = e.name

@@ -83,9 +83,9 @@ func isHealthy(ctx context.Context, process *child.Process, url string) error {
 		}
 		select {
 		case <-process.Ended():
-			return process.Trouble(errors.New("Karpenter has ended"))
+			return process.Trouble(errors.New("the controllers of Karpenter have ended"))
 		case <-ctx.Done():
-			return process.Trouble(fmt.Errorf("Karpenter is not ready: %w", context.Cause(ctx)))
+			return process.Trouble(fmt.Errorf("the controllers of Karpenter are not ready: %w", context.Cause(ctx)))
 		case <-time.After(100 * time.Millisecond):
 		}
 	}

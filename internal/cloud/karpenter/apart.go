@@ -70,11 +70,11 @@ type apart struct {
 
 func (r *access) apart(of use, pool cloud.PoolID, name string) apart { return apart{r, of, pool, name} }
 
-func (a apart) class() string { return strings.TrimPrefix(string(a.pool), poolPrefix) }
+func classOf(pool cloud.PoolID) string { return strings.TrimPrefix(string(pool), poolPrefix) }
 
 // name is the name of NodeClaim and class.
 func (a apart) name() string {
-	return shorten(a.class(), 36) + "-" + a.noun + "-" + digest(string(a.pool)+"/"+a.caller)
+	return shorten(classOf(a.pool), 36) + "-" + a.noun + "-" + digest(string(a.pool)+"/"+a.caller)
 }
 
 // preflight returns the obstacles. Capacity is unknown in advance.
@@ -203,7 +203,7 @@ func (a apart) ensure(ctx context.Context, like func(context.Context, view) (apa
 		return cloud.Trial{}, apiserver.Fail(a.op, v.String(), err)
 	}
 	mark := map[string]string{a.mark(): string(record)}
-	all, err := a.claimsOf(ctx, a.class())
+	all, err := a.claimsOf(ctx, classOf(a.pool))
 	if err != nil {
 		return cloud.Trial{}, err
 	}

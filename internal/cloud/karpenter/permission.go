@@ -31,8 +31,6 @@ func right(kind schema.GroupVersionResource, verbs, feature string) apiserver.Ri
 // Rules returns the rules of the account's ClusterRole.
 func Rules() []rbacv1.PolicyRule { return apiserver.Rules(needs) }
 
-const giveRights = "apply the output of `kamino manifests --karpenter`, or set the chart's value rbac.karpenter"
-
 // Permissions implements cloud.PoolProvider.
 func (r *access) Permissions(ctx context.Context, _ cloud.PoolID) (all []cloud.Permission, err error) {
 	_, account, err := r.clients()

@@ -69,6 +69,9 @@ func Reasons() []cloud.Reason {
 	}
 }
 
+// giveRights is the remedy for missing rights.
+const giveRights = "apply the output of `kamino manifests --karpenter`, or set the chart's value rbac.karpenter"
+
 // refuse appends a refusal if when is true.
 func refuse(when bool, found []cloud.Refusal, reason, remedy, obstacle string, args ...any) []cloud.Refusal {
 	if !when {

@@ -33,7 +33,7 @@ func TestGuardTakenAway(t *testing.T) {
 	e.Capture(e.Donor).ExpectExit(exitRefused, "NodesWouldBeReplaced", "kubectl patch nodepool "+e.Pool)
 	e.setBudgets(guarded)
 	since := metav1.Now()
-	e.Start("promote", e.Pool, e.Versions()[0].Name, "--yes").ExpectExit(0)
+	e.Start("promote", e.Pool, e.Versions()[0].Name).ExpectExit(0)
 	e.waitClaims("Drifted", metav1.ConditionTrue)
 	e.waitHeld(since)
 	e.assertClaims(0)
