@@ -289,7 +289,7 @@ func reservationLostMessage(w *pass) string {
 	return fmt.Sprintf("the reservation of node %s was overwritten by %s", w.p.Spec.Donor.NodeName, w.donor.otherHolder)
 }
 
-// donorGoneMessage tells an instance that was removed, or is on its way, from a Node that somebody deleted while its instance runs.
+// donorGoneMessage distinguishes an instance that was removed, or will be, from a Node that someone deleted while its instance runs.
 func donorGoneMessage(w *pass) string {
 	n := w.p.Spec.Donor.NodeName
 	if p := w.facts.Donor.Power; p == plan.On || p == plan.PowerUnread {
