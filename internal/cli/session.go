@@ -3,11 +3,17 @@ package cli
 import (
 	"cmp"
 	"context"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/attention"
 	"github.com/kamino-dev/kamino/internal/cli/clouds"
+	"github.com/kamino-dev/kamino/internal/cli/print"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/process"
@@ -21,6 +27,8 @@ type session struct {
 	cluster  *cluster.Connection
 	provider cloud.Provider
 	engine   runner.Engine
+	// meanwhile says what the cluster knows while a verb waits for the cloud. Nil for verbs that change something.
+	meanwhile func()
 }
 
 func open(ctx context.Context, f *Factory, o *Options) (*session, error) {
@@ -37,14 +45,15 @@ func openFor(ctx context.Context, f *Factory, o *Options, alone bool) (*session,
 	if err != nil {
 		return nil, err
 	}
+	s := &session{Factory: f, options: o, cluster: cluster}
 	if !alone {
-		native = clouds.SayWait(native, f.Now, f.say)
+		native = clouds.SayWait(native, f.Now, s.sayWait)
 	}
-	provider, err := cluster.InCluster(native, nil)
-	if err != nil {
+	if s.provider, err = cluster.InCluster(native, nil); err != nil {
 		return nil, err
 	}
-	return &session{Factory: f, options: o, cluster: cluster, provider: provider, engine: f.Engine(cluster, provider, o)}, nil
+	s.engine = f.Engine(cluster, s.provider, o)
+	return s, nil
 }
 
 // connect builds the clients for the cluster. A kubeconfig without a cluster is a usage error.
@@ -79,14 +88,39 @@ func inSession(f *Factory, o *Options, do func(ctx context.Context, s *session, 
 
 // inLook runs a verb that only reads, and so waits while the cloud throttles.
 func inLook(f *Factory, o *Options, do func(ctx context.Context, s *session, args []string) error) func(*cobra.Command, []string) error {
-	return inSession(f, o, func(ctx context.Context, s *session, args []string) error { return do(ctx, s.patient(), args) })
+	return inSession(f, o, func(ctx context.Context, s *session, args []string) error {
+		return do(ctx, s.patient(ctx, strings.Join(args[:min(len(args), 1)], "")), args)
+	})
 }
 
-// patient lets the session wait while the cloud throttles.
-func (s *session) patient() *session {
-	s.provider = s.options.Clouds.Patient(s.provider, s.say)
+// patient lets the session wait while the cloud throttles. Meanwhile it says once what the cluster knows about the pool, or all pools.
+func (s *session) patient(ctx context.Context, pool string) *session {
+	s.meanwhile = sync.OnceFunc(func() { s.sayKnown(ctx, pool) })
+	s.provider = s.options.Clouds.Patient(s.provider, s.sayWait)
 	s.engine = s.Engine(s.cluster, s.provider, s.options)
 	return s
+}
+
+// sayWait says that the verb waits for the cloud.
+func (s *session) sayWait(text string) {
+	s.say(text)
+	if s.meanwhile != nil {
+		s.meanwhile()
+	}
+}
+
+// sayKnown says what needs a person and which captures run, without the cloud. The verb itself reports an API server that does not answer.
+func (s *session) sayKnown(ctx context.Context, pool string) {
+	all, err := s.cluster.Prototypes(ctx)
+	if err != nil {
+		return
+	}
+	items := attention.List(s.attentionFacts(ctx, all))
+	if pool != "" {
+		items = attention.OfPools(items, pool)
+		all = slices.DeleteFunc(all, func(p v1alpha1.Prototype) bool { return p.Spec.Pool != pool })
+	}
+	s.note("%s", print.Meanwhile(items, all, s.Now()))
 }
 
 // firstWord is how long a person at a terminal waits for the first output.

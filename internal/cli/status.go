@@ -106,7 +106,7 @@ func (f *Factory) fleetStatus(ctx context.Context, o *Options, pool string, form
 		if err != nil {
 			return nil, err
 		}
-		return s.patient().report(ctx, pool)
+		return s.patient(ctx, pool).report(ctx, pool)
 	})
 	var (
 		all   print.FleetReport
@@ -216,6 +216,9 @@ func (s *session) report(ctx context.Context, only string) (*print.Report, error
 		return nil, err
 	}
 	standings, reserved, err := s.standings(ctx, only, all)
+	if errors.Is(context.Cause(ctx), errInterrupted) { // what was not read is no trouble
+		return nil, errInterrupted
+	}
 	if err != nil {
 		return nil, err
 	}
