@@ -322,7 +322,7 @@ func TestGetStartedPages(t *testing.T) {
 	for _, path := range pages {
 		parts := []string{"| time |", "| cost |", "| you need |", "```console\n", "clean up\n", "kamino restore", "uninstall.md"}
 		if path == "get-started/sandbox.md" {
-			parts = []string{"You\nneed Go", "The first build takes", "```console\n", "kamino-sandbox down"}
+			parts = []string{"You need Go", "The first build takes", "```console\n", "kamino-sandbox down"}
 		}
 		for _, part := range parts {
 			if !strings.Contains(page(t, path), part) {
