@@ -66,7 +66,7 @@ func (s *session) plan(ctx context.Context, pool string, from policySource, form
 	shown := make([]print.PoolPlan, 0, len(plans.Pools))
 	facts := attention.Facts{Now: s.Now(), Prototypes: plans.Prototypes}
 	if from.file == "" { // a file is judged for itself
-		facts = s.attentionFacts(ctx, plans.Prototypes)
+		facts = s.known().Facts(ctx, plans.Prototypes)
 	}
 	for _, plan := range plans.Pools {
 		facts.Pools = append(facts.Pools, plan.Attention())

@@ -3,17 +3,14 @@ package cli
 import (
 	"cmp"
 	"context"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/kamino-dev/kamino/api/v1alpha1"
-	"github.com/kamino-dev/kamino/internal/attention"
 	"github.com/kamino-dev/kamino/internal/cli/clouds"
-	"github.com/kamino-dev/kamino/internal/cli/print"
+	"github.com/kamino-dev/kamino/internal/cli/known"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/process"
@@ -95,7 +92,7 @@ func inLook(f *Factory, o *Options, do func(ctx context.Context, s *session, arg
 
 // patient lets the session wait while the cloud throttles. Meanwhile it says once what the cluster knows about the pool, or all pools.
 func (s *session) patient(ctx context.Context, pool string) *session {
-	s.meanwhile = sync.OnceFunc(func() { s.sayKnown(ctx, pool) })
+	s.meanwhile = sync.OnceFunc(func() { s.known().Say(ctx, pool) })
 	s.provider = s.options.Clouds.Patient(s.provider, s.sayWait)
 	s.engine = s.Engine(s.cluster, s.provider, s.options)
 	return s
@@ -109,18 +106,9 @@ func (s *session) sayWait(text string) {
 	}
 }
 
-// sayKnown says what needs a person and which captures run, without the cloud. The verb itself reports an API server that does not answer.
-func (s *session) sayKnown(ctx context.Context, pool string) {
-	all, err := s.cluster.Prototypes(ctx)
-	if err != nil {
-		return
-	}
-	items := attention.List(s.attentionFacts(ctx, all))
-	if pool != "" {
-		items = attention.OfPools(items, pool)
-		all = slices.DeleteFunc(all, func(p v1alpha1.Prototype) bool { return p.Spec.Pool != pool })
-	}
-	s.note("%s", print.Meanwhile(items, all, s.Now()))
+// known reads what the cluster alone knows.
+func (s *session) known() known.Cluster {
+	return known.Cluster{Connection: s.cluster, Namespace: s.options.Namespace, Now: s.Now, Note: s.note}
 }
 
 // firstWord is how long a person at a terminal waits for the first output.

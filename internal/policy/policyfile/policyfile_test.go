@@ -44,8 +44,8 @@ func TestParse(t *testing.T) {
 		"a number that is too large": {policy("a", "spec: {settings: {outOfService: {maxUnavailable: 4294967296}}}"), nil,
 			"cannot unmarshal number 4294967296"},
 		"YAML's boolean for Off": {policy("a", "spec: {rollback: {mode: Off}}"), nil, `YAML reads Off without quotes as false, so write "Off"`},
-		"a time that is none": {policy("a", "spec: {rollback: {joinTimeout: soon}}"), nil, "mine.yaml: "},
-		"a list":              {"- a\n- b\n", nil, "mine.yaml: "},
+		"a time that is none":    {policy("a", "spec: {rollback: {joinTimeout: soon}}"), nil, "mine.yaml: "},
+		"a list":                 {"- a\n- b\n", nil, "mine.yaml: "},
 		"another kind": {"apiVersion: kamino.dev/v1alpha1\nkind: Prototype\n", nil,
 			"mine.yaml contains a Prototype of kamino.dev/v1alpha1: only PrototypePolicies"},
 		"another version":               {"apiVersion: kamino.dev/v9\nkind: PrototypePolicy\n", nil, "of kamino.dev/v9"},
@@ -96,5 +96,31 @@ func TestRejected(t *testing.T) {
 	}
 	if cause := errors.New("cause"); !errors.Is(Invalidf("file: %w", cause), cause) {
 		t.Error("the cause is lost")
+	}
+}
+
+// TestUnquoted: only a boolean for a text has the advice about quotes.
+func TestUnquoted(t *testing.T) {
+	for text, want := range map[string]bool{
+		"spec: {rollback: {mode: Off}}":                 true,
+		"spec: {settings: {trial: {mode: off}}}":        true,
+		"spec: {pools: {names: [yes]}}":                 true,
+		"spec: {rollback: {mode: 3}}":                   false,
+		"spec: {settings: {outOfService: yes}}":         false,
+		"spec: {settings: {keep: yes}}":                 false,
+		"spec: {rollback: {mode: \"Off\"}, suspend: 3}": false,
+	} {
+		_, err := Parse("mine.yaml", []byte(policy("a", text)))
+		if err == nil {
+			t.Errorf("%s is accepted", text)
+			continue
+		}
+		if got := strings.Contains(err.Error(), `so write "Off"`); got != want {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	if policies, err := Parse("mine.yaml", []byte(policy("a", `spec: {rollback: {mode: "Off"}}`))); err != nil ||
+		policies[0].Spec.Rollback.Mode != v1alpha1.RollbackOff {
+		t.Errorf("%v, %+v", err, policies)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/net/html"
 
 	"github.com/kamino-dev/kamino/internal/dashboard"
+	"github.com/kamino-dev/kamino/internal/dashboard/web/assets"
 	"github.com/kamino-dev/kamino/internal/joinhealth"
 	"github.com/kamino-dev/kamino/internal/testing/example"
 )
@@ -181,11 +182,11 @@ func TestText(t *testing.T) {
 // TestSize: the page of three pools with its assets stays below 150 KiB.
 func TestSize(t *testing.T) {
 	size := len(HTML(example.View()))
-	err := fs.WalkDir(Assets, ".", func(path string, entry fs.DirEntry, err error) error {
+	err := fs.WalkDir(assets.Files, ".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
-		text, err := fs.ReadFile(Assets, path)
+		text, err := fs.ReadFile(assets.Files, path)
 		size += len(text)
 		if bytes.Contains(text, []byte("//")) && !strings.HasSuffix(path, ".js") && !strings.HasSuffix(path, ".svg") {
 			t.Errorf("%s may load something from another host", path)
