@@ -309,7 +309,7 @@ func (f Facts) hours(figure Figure, source string, spent func(p *v1alpha1.Protot
 			sum, n = sum+d, n+1
 		}
 	}
-	figure.Unit, figure.Kind, figure.Value, figure.Source = "hours", Cost, known(sum.Hours()), fmt.Sprintf("%s of %d Prototypes", source, n)
+	figure.Unit, figure.Kind, figure.Value, figure.Source = "hours", Cost, known(sum.Hours()), source+" of "+wording.Count(n, "Prototype")
 	return figure
 }
 
