@@ -62,6 +62,8 @@ type Options struct {
 
 	// atEnd holds functions to call at the end of the verb.
 	atEnd []func()
+	// say prints a sentence that is no result, for the connection that only chooses the cloud.
+	say func(text string)
 	// events is the result of recorder.
 	events events.EventRecorder
 }

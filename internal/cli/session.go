@@ -61,6 +61,7 @@ func (f *Factory) connect(o *Options) (*cluster.Connection, error) {
 	}
 	c.OnUnreadable = func(message string) { f.note("warning: %s", message) }
 	c.Notify(f.say)
+	o.say = f.say
 	return c, nil
 }
 
