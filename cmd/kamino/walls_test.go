@@ -113,9 +113,8 @@ var rooms = map[string]room{
 		foreign: unix + " github.com/coreos/go-systemd github.com/godbus/dbus",
 	},
 	"internal/dashboard/web/page":   {own: "dashboard wording"},
-	"internal/dashboard/web/assets": {},
 	"internal/dashboard/web/gather": {own: "attention cloud dashboard history pool history/report"},
-	"internal/dashboard/web":        {own: "dashboard dashboard/web/assets dashboard/web/page", foreign: "github.com/go-logr/logr"},
+	"internal/dashboard/web":        {own: "dashboard dashboard/web/page", foreign: "github.com/go-logr/logr"},
 	"internal/notify/delivery":      {own: "notify", foreign: "github.com/go-logr/logr"},
 
 	"internal/pool": {own: "api attention cloud cluster contents history history/imagecount cloud/imageversion joinhealth pool/membership " +
@@ -155,7 +154,7 @@ var rooms = map[string]room{
 	},
 
 	"internal/cli/clouds": {own: "cloud cloud/capi cloud/karpenter cloud/registry cluster wording", foreign: kubeClient + " github.com/spf13/pflag"},
-	"internal/cli/print": {own: "attention capture/admission api cli/output dashboard/web/assets pool/bootstrapkind pool/capturemethod build cloud cluster contents doctor history " +
+	"internal/cli/print": {own: "attention capture/admission api cli/output dashboard/web pool/bootstrapkind pool/capturemethod build cloud cluster contents doctor history " +
 		"history/estimate history/imagecount joinhealth wording/page pool history/report node/reservations history/retention selection history/timeline wording",
 		foreign: kubeTypes + yaml},
 	"internal/cli/help":     {own: "cli/output", foreign: "github.com/spf13/cobra github.com/spf13/pflag"},

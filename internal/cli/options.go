@@ -62,8 +62,7 @@ type Options struct {
 
 	// atEnd holds functions to call at the end of the verb.
 	atEnd []func()
-	// say prints a sentence that is no result, for the connection that only chooses the cloud.
-	say func(text string)
+	say   func(text string) // of the Factory, for the connection that only chooses the cloud
 	// events is the result of recorder.
 	events events.EventRecorder
 }

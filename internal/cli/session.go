@@ -24,7 +24,7 @@ type session struct {
 	cluster  *cluster.Connection
 	provider cloud.Provider
 	engine   runner.Engine
-	// meanwhile says what the cluster knows while a verb waits for the cloud. Nil for verbs that change something.
+	// meanwhile says what the cluster knows while a verb waits for the cloud. Verbs that change something say nothing.
 	meanwhile func()
 }
 
@@ -42,7 +42,7 @@ func openFor(ctx context.Context, f *Factory, o *Options, alone bool) (*session,
 	if err != nil {
 		return nil, err
 	}
-	s := &session{Factory: f, options: o, cluster: cluster}
+	s := &session{Factory: f, options: o, cluster: cluster, meanwhile: func() {}}
 	if !alone {
 		native = clouds.SayWait(native, f.Now, s.sayWait)
 	}
@@ -86,14 +86,12 @@ func inSession(f *Factory, o *Options, do func(ctx context.Context, s *session, 
 
 // inLook runs a verb that only reads, and so waits while the cloud throttles.
 func inLook(f *Factory, o *Options, do func(ctx context.Context, s *session, args []string) error) func(*cobra.Command, []string) error {
-	return inSession(f, o, func(ctx context.Context, s *session, args []string) error {
-		return do(ctx, s.patient(ctx, strings.Join(args[:min(len(args), 1)], "")), args)
-	})
+	return inSession(f, o, func(ctx context.Context, s *session, args []string) error { return do(ctx, s.patient(ctx, args...), args) })
 }
 
 // patient lets the session wait while the cloud throttles. Meanwhile it says once what the cluster knows about the pool, or all pools.
-func (s *session) patient(ctx context.Context, pool string) *session {
-	s.meanwhile = sync.OnceFunc(func() { s.known().Say(ctx, pool) })
+func (s *session) patient(ctx context.Context, pool ...string) *session {
+	s.meanwhile = sync.OnceFunc(func() { s.known().Say(ctx, strings.Join(pool[:min(len(pool), 1)], "")) })
 	s.provider = s.options.Clouds.Patient(s.provider, s.sayWait)
 	s.engine = s.Engine(s.cluster, s.provider, s.options)
 	return s
@@ -102,12 +100,9 @@ func (s *session) patient(ctx context.Context, pool string) *session {
 // sayWait says that the verb waits for the cloud.
 func (s *session) sayWait(text string) {
 	s.say(text)
-	if s.meanwhile != nil {
-		s.meanwhile()
-	}
+	s.meanwhile()
 }
 
-// known reads what the cluster alone knows.
 func (s *session) known() known.Cluster {
 	return known.Cluster{Connection: s.cluster, Namespace: s.options.Namespace, Now: s.Now, Note: s.note}
 }

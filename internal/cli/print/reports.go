@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/kamino-dev/kamino/internal/cli/output"
-	"github.com/kamino-dev/kamino/internal/dashboard/web/assets"
+	"github.com/kamino-dev/kamino/internal/dashboard/web"
 	"github.com/kamino-dev/kamino/internal/history/report"
 	"github.com/kamino-dev/kamino/internal/wording"
 )
@@ -187,7 +187,7 @@ var reportHead = `<!DOCTYPE html>
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
 <title>Kamino report</title>
 <style>
-` + assets.Sheet + `.lead { font-size: 1.25rem; }
+` + web.Sheet + `.lead { font-size: 1.25rem; }
 tbody th { white-space: normal; }
 .source { display: block; color: var(--soft); font-weight: normal; }
 section td:last-child { min-width: 4rem; }

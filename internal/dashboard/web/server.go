@@ -16,7 +16,6 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/kamino-dev/kamino/internal/dashboard"
-	"github.com/kamino-dev/kamino/internal/dashboard/web/assets"
 	"github.com/kamino-dev/kamino/internal/dashboard/web/page"
 )
 
@@ -71,7 +70,7 @@ func (s *Server) Handler(ctx context.Context) http.Handler {
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { s.page(ctx, w) })
 	mux.HandleFunc("GET /pool", func(w http.ResponseWriter, r *http.Request) { s.pool(ctx, w, r.FormValue("name")) })
 	mux.HandleFunc("GET /stream", func(w http.ResponseWriter, r *http.Request) { s.stream(ctx, w, r) })
-	mux.Handle("GET /assets/", http.StripPrefix("/assets/", http.FileServerFS(assets.Files)))
+	mux.Handle("GET /assets/", http.FileServerFS(files))
 	return guard(mux)
 }
 
