@@ -104,7 +104,7 @@ func (s *session) unansweredPools(plans []policy.Plan, say bool) error {
 	if first == nil {
 		return nil
 	}
-	return &failure{Code: refusedCode(first), Err: fmt.Errorf("Kamino could not read %s from the cloud", wording.Count(n, "pool"))}
+	return &failure{Code: refusedCode(first), Err: fmt.Errorf("the cloud could not be read for %s", wording.Count(n, "pool"))}
 }
 
 // plans decides about one pool or all pools, and notes problems with the policies' pools. It also returns the look at the nodes.

@@ -86,7 +86,9 @@ func inSession(f *Factory, o *Options, do func(ctx context.Context, s *session, 
 
 // inLook runs a verb that only reads, and so waits while the cloud throttles.
 func inLook(f *Factory, o *Options, do func(ctx context.Context, s *session, args []string) error) func(*cobra.Command, []string) error {
-	return inSession(f, o, func(ctx context.Context, s *session, args []string) error { return do(ctx, s.patient(ctx, args...), args) })
+	return inSession(f, o, func(ctx context.Context, s *session, args []string) error {
+		return do(ctx, s.patient(ctx, args...), args)
+	})
 }
 
 // patient lets the session wait while the cloud throttles. Meanwhile it says once what the cluster knows about the pool, or all pools.
