@@ -50,7 +50,7 @@ default, while steps, conditions and versions stay longer.`,
 			_, h, err := s.lookBack(ctx, args[0], keep)
 			if err != nil {
 				if e := (*cloud.Error)(nil); errors.As(err, &e) && e.Kind != cloud.NotFound {
-					s.meanwhile() // the cluster knows more than the cloud's error
+					s.meanwhile()
 				}
 				return err
 			}

@@ -65,10 +65,8 @@ func (f *Factory) connect(o *Options) (*cluster.Connection, error) {
 	return c, nil
 }
 
-// say prints a sentence that is no result.
 func (f *Factory) say(text string) { f.note("%s", text) }
 
-// note prints a message that is no result.
 func (f *Factory) note(format string, args ...any) {
 	say(f.Err, format+"\n", args...)
 }
@@ -99,7 +97,6 @@ func (s *session) patient(ctx context.Context, pool ...string) *session {
 	return s
 }
 
-// sayWait says that the verb waits for the cloud.
 func (s *session) sayWait(text string) {
 	s.say(text)
 	s.meanwhile()
