@@ -59,7 +59,7 @@ var rooms = map[string]room{
 	"internal/capture/plan":         {pure: true, own: "step"},
 	"internal/pool/bootstrapkind":   {pure: true, own: "api cloud cloud/imageversion", foreign: kubeTypes},
 	"internal/pool/capturemethod":   {pure: true, own: "api"},
-	"internal/policy/policyfile":    {pure: true, own: "api", foreign: kubeTypes + yaml},
+	"internal/policy/policyfile":    {pure: true, own: "api", foreign: kubeTypes + yaml + " sigs.k8s.io/json"},
 
 	"internal/patch":        {pure: true, own: "api"},
 	"internal/patch/plan":   {pure: true, own: "patch step"},
@@ -154,16 +154,17 @@ var rooms = map[string]room{
 	},
 
 	"internal/cli/clouds": {own: "cloud cloud/capi cloud/karpenter cloud/registry cluster wording", foreign: kubeClient + " github.com/spf13/pflag"},
-	"internal/cli/print": {own: "attention capture/admission api cli/output pool/bootstrapkind pool/capturemethod build cloud cluster contents doctor history " +
+	"internal/cli/print": {own: "attention capture/admission api cli/output dashboard/web pool/bootstrapkind pool/capturemethod build cloud cluster contents doctor history " +
 		"history/estimate history/imagecount joinhealth wording/page pool history/report node/reservations history/retention selection history/timeline wording",
 		foreign: kubeTypes + yaml},
 	"internal/cli/help":     {own: "cli/output", foreign: "github.com/spf13/cobra github.com/spf13/pflag"},
 	"internal/cli/exit":     {},
 	"internal/cli/explain":  {own: "cli/exit cloud cluster wording/page", foreign: kubeTypes},
+	"internal/cli/known":    {own: "api attention cli/explain cli/print cluster runner"},
 	"internal/cli/fleet":    {own: "cli/exit", foreign: "github.com/spf13/pflag"},
 	"internal/cli/logging":  {foreign: kubeLoop + " k8s.io/klog"},
 	"internal/cli/user":     {foreign: "k8s.io/client-go github.com/spf13/pflag"},
-	"internal/cli/settings": {own: "api", foreign: kubeTypes + yaml + " sigs.k8s.io/json"},
+	"internal/cli/settings": {own: "api policy/policyfile", foreign: kubeTypes + yaml + " sigs.k8s.io/json"},
 	"internal/cli":          {own: "*", foreign: "*"},
 	"cmd/kamino":            {own: "*", foreign: "*"},
 

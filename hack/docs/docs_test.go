@@ -79,6 +79,55 @@ func TestPolicyExamples(t *testing.T) {
 	}
 }
 
+// TestEnumsAreQuoted: pages, examples, the chart and messages quote the values that YAML reads as a boolean, as people copy them.
+func TestEnumsAreQuoted(t *testing.T) {
+	var bare []string
+	for _, name := range []string{"prototypes", "prototypepolicies"} {
+		for _, value := range regexp.MustCompile(`(?m)^ +- "(\w+)"$`).FindAllStringSubmatch(page(t, "../api/crds/kamino.dev_"+name+".yaml"), -1) {
+			var read any
+			if err := yaml.Unmarshal([]byte(value[1]), &read); err != nil {
+				t.Fatal(err)
+			}
+			if _, isBool := read.(bool); isBool && !slices.Contains(bare, value[1]) {
+				bare = append(bare, value[1])
+			}
+		}
+	}
+	if !slices.Contains(bare, "Off") {
+		t.Fatalf("the definitions have only %q", bare)
+	}
+	wrong := regexp.MustCompile(`[\w.]+: (?:` + strings.Join(bare, "|") + `)\b`)
+	places := append(files(t, ".md"), "reasons.yaml", "../charts/kamino/values.yaml", "../charts/kamino/templates/NOTES.txt")
+	for _, pattern := range []string{"../examples/*.yaml", "../charts/kamino/files/*.yaml"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil || len(found) == 0 {
+			t.Fatalf("%s: %v", pattern, err)
+		}
+		places = append(places, found...)
+	}
+	for _, path := range places {
+		for _, text := range wrong.FindAllString(page(t, path), -1) {
+			t.Errorf("%s: %s: quote the value", path, text)
+		}
+	}
+	for _, dir := range packages(t) {
+		sources, err := filepath.Glob("../" + dir + "/*.go")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range sources {
+			if strings.HasSuffix(path, "_test.go") {
+				continue
+			}
+			for _, text := range sentencesIn(t, path, nil) {
+				if found := wrong.FindString(text); found != "" {
+					t.Errorf("%s: %s: quote the value", path, found)
+				}
+			}
+		}
+	}
+}
+
 // constants finds reasons that are written one to a line, in the forms that the packages have.
 const constants = `(?m)^(?:const |\t)[A-Z]\w+ +(?:\w+ )?= "([A-Z]\w+)"$`
 
@@ -273,7 +322,7 @@ func TestGetStartedPages(t *testing.T) {
 	for _, path := range pages {
 		parts := []string{"| time |", "| cost |", "| you need |", "```console\n", "clean up\n", "kamino restore", "uninstall.md"}
 		if path == "get-started/sandbox.md" {
-			parts = []string{"You\nneed Go", "The first build takes", "```console\n", "kamino-sandbox down"}
+			parts = []string{"You need Go", "The first build takes", "```console\n", "kamino-sandbox down"}
 		}
 		for _, part := range parts {
 			if !strings.Contains(page(t, path), part) {

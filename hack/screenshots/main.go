@@ -32,7 +32,7 @@ type shot struct {
 // Each page has an image with the width of a desktop in light mode, and one with the width of a phone in dark mode.
 var (
 	dashboards = []shot{{"dashboard-desktop.png", "", "1280,1180", false}, {"dashboard-phone.png", "", "390,1400", true}}
-	sites      = []shot{{"site-desktop.png", "docs/tasks/kured.html", "1280,600", false}, {"site-phone.png", "docs/tasks/kured.html", "390,700", true}}
+	sites      = []shot{{"site-desktop.png", "docs/tasks/before-you-start.html", "1280,600", false}, {"site-phone.png", "docs/tasks/before-you-start.html", "390,700", true}}
 )
 
 func main() {

@@ -183,7 +183,7 @@ var ofAlerts = map[string]words{
 		Subject:  "prototype pool1-2026.03.09",
 		Pool:     "pool1",
 		Since:    "",
-		Title:    "Kamino lacks permissions: Denied.",
+		Title:    "Kamino's requests are refused: Denied.",
 		Cause:    "May not",
 		Next:     "the capture continues automatically once the cause is gone",
 		NextAt:   "",

@@ -96,7 +96,7 @@ var kinds = map[Kind]about{
 	NoCandidates:          {Info, "Pool %s had no candidate for a day, and has an old image or no image of Kamino."},
 	NeverCaptured:         {Info, "Pool %s has a policy, but no image of Kamino."},
 	NodesFromGenericImage: {Info, "New nodes of pool %s use a base image, although the pool has an image of Kamino."},
-	NotAllowed:            {Warning, "Kamino lacks permissions: %s."},
+	NotAllowed:            {Warning, "Kamino's requests are refused: %s."},
 	Throttled:             {Info, "The cloud throttles Kamino's requests."},
 	CloudUnavailable:      {Warning, "The cloud fails or does not answer for pool %s."},
 }

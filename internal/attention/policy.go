@@ -109,7 +109,7 @@ func (l *list) command(kind Kind, pool string) string {
 	case PoolRollingBack:
 		return "kamino rollback " + pool
 	case CurrentVersionMissing:
-		return "kamino doctor " + pool
+		return "kamino history " + pool
 	case ManyImages:
 		return "kamino rebuild " + pool
 	case NotAllowed:
@@ -297,7 +297,9 @@ func (l *list) cloudSays(p Pool) {
 		Next: "Kamino tries again automatically", Command: l.command(NotAllowed, p.Name)}
 	names := []string{p.Name}
 	switch p.FaultKind {
-	case cloud.Denied, cloud.Unauthenticated:
+	case cloud.Unauthenticated: // one credential for all pools, said once
+		i.Kind, i.Next, i.Subject, i.Pool, names = NotAllowed, waits, "credential", "", []string{string(p.FaultKind)}
+	case cloud.Denied:
 		i.Kind, i.Next, names = NotAllowed, waits, []string{string(p.FaultKind)}
 	case cloud.Throttled:
 		i.Kind, names = Throttled, nil

@@ -70,8 +70,8 @@ func copyFailureMessage(w *pass, why plan.Reason) string {
 		return fmt.Sprintf("node %s did not become quiet: %s. %s. Capture the node when the installation or the pull has ended, or capture another node",
 			n, momentMessage(w), changed(w))
 	case plan.QuiesceNotDone:
-		return fmt.Sprintf("the disk of node %s could not be copied while the node serves: %s. %s. Capture another node%s",
-			n, momentMessage(w), changed(w), orInPlace(w))
+		return fmt.Sprintf("the disk of node %s could not be copied while the node serves: %s. %s. Capture another node",
+			n, momentMessage(w), changed(w))
 	case plan.WorkshopNotJoined:
 		return fmt.Sprintf("the workshop of pool %s was not Ready within %s, so node %s was not copied: %s. New nodes of the pool may have the same trouble: find the cause, then %s",
 			pool, workshopLimit, n, w.copy.late, retryRemedy(w))
@@ -88,8 +88,8 @@ func copyFailureMessage(w *pass, why plan.Reason) string {
 			"which was attached: %s. Kamino discards both and publishes nothing. Let nothing reboot a workshop (%s), then %s",
 			w.copyRecord().Workshops, pool, n, w.copy.late, page.Kured, retryRemedy(w))
 	case plan.CopyUnusable:
-		return fmt.Sprintf("no usable copy of the disk of node %s was made in %d attempts: %s. Capture the node when no packages are installed there%s",
-			n, w.copyRecord().Try, orNothing(copyTrouble(w)), orInPlace(w))
+		return fmt.Sprintf("no usable copy of the disk of node %s was made in %d attempts: %s. Capture the node when no packages are installed there, or capture another node",
+			n, w.copyRecord().Try, orNothing(copyTrouble(w)))
 	case plan.DeadlineExceeded:
 		if servesForPatch(w) {
 			return fmt.Sprintf("the patch of node %s could not begin within %s, because another node was out of service; the node serves. Find the cause, then %s",
@@ -122,14 +122,6 @@ func workshopLoss(w *pass) string {
 	default:
 		return ""
 	}
-}
-
-// orInPlace is the remedy of the other method; empty for a node that is only copied.
-func orInPlace(w *pass) string {
-	if !w.p.Spec.Settings.Profile().Traits().DonorMayReturn {
-		return ""
-	}
-	return ", or set settings.donor.method: InPlace"
 }
 
 // changed is what a failed copy leaves on its donor.
@@ -298,7 +290,7 @@ func reservationLostMessage(w *pass) string {
 	return fmt.Sprintf("the reservation of node %s was overwritten by %s", w.p.Spec.Donor.NodeName, w.donor.otherHolder)
 }
 
-// donorGoneMessage distinguishes an instance that was removed, or is on its way, from a Node that somebody deleted while its instance runs.
+// donorGoneMessage distinguishes an instance that was removed, or will be, from a Node that someone deleted while its instance runs.
 func donorGoneMessage(w *pass) string {
 	n := w.p.Spec.Donor.NodeName
 	if p := w.facts.Donor.Power; p == plan.On || p == plan.PowerUnread {

@@ -311,7 +311,7 @@ func (t trialReader) verifyTwins(ctx context.Context, observation *trial.Observa
 // errNoObserver refuses trials and workshops without a TrialObserver.
 func errNoObserver() error {
 	r := cloud.Refuse(admission.SettingUnsupported, "Kamino cannot run machines beside a pool here",
-		"set settings.trial.mode: Off, and settings.donor.method: InPlace")
+		`set settings.trial.mode: "Off", and settings.donor.method: InPlace`)
 	return &cloud.Error{Kind: cloud.Unsupported, Op: "run a machine beside the pool", Message: r.Message, Refusal: &r}
 }
 

@@ -347,7 +347,7 @@ func TestImpossibleTrialIsRefused(t *testing.T) {
 	v.restart()
 	p := v.play()
 	f := p.Status.Failure
-	if f == nil || f.Reason != admission.SettingUnsupported || !strings.Contains(f.Message, "settings.trial.mode: Off") {
+	if f == nil || f.Reason != admission.SettingUnsupported || !strings.Contains(f.Message, `settings.trial.mode: "Off"`) {
 		t.Error(verdict(p))
 	}
 	v = trying(t)

@@ -55,8 +55,18 @@ var cloudWaits = map[cloud.Kind]string{
 	cloud.Conflict: "refuses, because another request or object is in the way",
 }
 
-// cloudPatience is how long the cloud may fail in each pass before a person hears of it.
-const cloudPatience = 5 * time.Minute
+// How long the cloud may fail in each pass before a person hears of it: heldPatience while the donor is out of service.
+const (
+	cloudPatience = 5 * time.Minute
+	heldPatience  = time.Minute
+)
+
+func patience(p *v1alpha1.Prototype) time.Duration {
+	if d := p.Status.Donor; d != nil && d.ReservedAt != nil && d.ReleasedAt == nil && !p.Spec.Settings.CopiesDonor() {
+		return heldPatience
+	}
+	return cloudPatience
+}
 
 // reportCloudWait reports as progress that the cloud has failed since an earlier pass, and why. A first error, with zero since, is
 // no news. The text is stable while the cause lasts. A long failure is condition Stalled, too.
@@ -67,7 +77,7 @@ func reportCloudWait(p *v1alpha1.Prototype, err error, since, now time.Time) {
 	}
 	c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionStalled)
 	isSaid := c != nil && c.Status == metav1.ConditionTrue && c.Reason == string(e.Kind) // with the words of an earlier error
-	if now.Sub(since) >= cloudPatience && p.Status.Failure == nil && !isSaid {
+	if now.Sub(since) >= patience(p) && p.Status.Failure == nil && !isSaid {
 		setCondition(p, now, v1alpha1.ConditionStalled, metav1.ConditionTrue, string(e.Kind), e.Error())
 	}
 	if isServing(p) {

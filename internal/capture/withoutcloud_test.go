@@ -255,6 +255,26 @@ func TestAWaitForTheCloudSaysSinceWhen(t *testing.T) {
 	}
 }
 
+// TestAHeldDonorWithoutACloudIsReportedSoon: a person hears after a minute that no cloud starts the donor, which serves nothing.
+func TestAHeldDonorWithoutACloudIsReportedSoon(t *testing.T) {
+	s := drained(t)
+	s.away("")
+	since := s.clock.Now()
+	stalled := func() *metav1.Condition {
+		return meta.FindStatusCondition(s.prototype().Status.Conditions, v1alpha1.ConditionStalled)
+	}
+	for s.clock.Now().Sub(since) < heldPatience {
+		if is := stalled(); is != nil {
+			t.Fatalf("stalled after %s: %+v", s.clock.Now().Sub(since), is)
+		}
+		s.passes(1)
+	}
+	s.passes(2)
+	if is := stalled(); is == nil || is.Status != metav1.ConditionTrue || is.Reason != string(cloud.Unavailable) {
+		t.Errorf("not stalled after %s: %+v", s.clock.Now().Sub(since), is)
+	}
+}
+
 // TestAWaitForADecisionIsShown: while the engine decides about one capture, the others show what they wait for, and block no
 // worker.
 func TestAWaitForADecisionIsShown(t *testing.T) {

@@ -69,10 +69,10 @@ func (f *Factory) examine(ctx context.Context, c *cluster.Connection, o *Options
 	}
 	native, err := f.Cloud(ctx, o)
 	if d.CloudError = err; err == nil {
-		provider, _ := c.InCluster(clouds.SayWait(native, f.Now, f.say), nil)
-		provider = o.Clouds.Patient(provider, f.say)
-		engine := f.Engine(c, provider, o)
-		d.Cloud, d.Leftovers, d.Case = provider, engine.Leftovers, engine.Case
+		s := &session{Factory: f, options: o, cluster: c}
+		s.provider, _ = c.InCluster(clouds.SayWait(native, f.Now, s.sayWait), nil)
+		s.patient(ctx, only)
+		d.Cloud, d.Leftovers, d.Case = s.provider, s.engine.Leftovers, s.engine.Case
 	}
 	report, err := d.Examine(ctx)
 	if errors.Is(context.Cause(ctx), errInterrupted) { // what was not read is no finding

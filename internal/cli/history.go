@@ -2,12 +2,14 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/internal/cli/print"
+	"github.com/kamino-dev/kamino/internal/cloud"
 )
 
 func newHistoryCommand(f *Factory, o *Options) *cobra.Command {
@@ -47,6 +49,9 @@ default, while steps, conditions and versions stay longer.`,
 			}
 			_, h, err := s.lookBack(ctx, args[0], keep)
 			if err != nil {
+				if e := (*cloud.Error)(nil); errors.As(err, &e) && e.Kind != cloud.NotFound {
+					s.meanwhile()
+				}
 				return err
 			}
 			items, err := s.itemsOf(ctx, h, format)

@@ -62,6 +62,7 @@ type Options struct {
 
 	// atEnd holds functions to call at the end of the verb.
 	atEnd []func()
+	say   func(text string) // of the Factory, for the connection that only chooses the cloud
 	// events is the result of recorder.
 	events events.EventRecorder
 }

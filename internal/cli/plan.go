@@ -66,7 +66,7 @@ func (s *session) plan(ctx context.Context, pool string, from policySource, form
 	shown := make([]print.PoolPlan, 0, len(plans.Pools))
 	facts := attention.Facts{Now: s.Now(), Prototypes: plans.Prototypes}
 	if from.file == "" { // a file is judged for itself
-		facts = s.attentionFacts(ctx, plans.Prototypes)
+		facts = s.known().Facts(ctx, plans.Prototypes)
 	}
 	for _, plan := range plans.Pools {
 		facts.Pools = append(facts.Pools, plan.Attention())
@@ -104,7 +104,7 @@ func (s *session) unansweredPools(plans []policy.Plan, say bool) error {
 	if first == nil {
 		return nil
 	}
-	return &failure{Code: refusedCode(first), Err: fmt.Errorf("the cloud is unreachable for %s", wording.Count(n, "pool"))}
+	return &failure{Code: refusedCode(first), Err: fmt.Errorf("the cloud could not be read for %s", wording.Count(n, "pool"))}
 }
 
 // plans decides about one pool or all pools, and notes problems with the policies' pools. It also returns the look at the nodes.

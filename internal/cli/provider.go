@@ -34,7 +34,13 @@ func newCloud(ctx context.Context, o *Options) (cloud.Provider, error) {
 
 // chosenCloud returns the selected cloud.
 func chosenCloud(ctx context.Context, o *Options) (cloud.Description, error) {
-	about, err := o.Clouds.Chosen(ctx, func() (*cluster.Connection, error) { return connect(o) }, agent(), nowUTC())
+	about, err := o.Clouds.Chosen(ctx, func() (*cluster.Connection, error) {
+		c, err := connect(o)
+		if err == nil && o.say != nil {
+			c.Notify(o.say)
+		}
+		return c, err
+	}, agent(), nowUTC())
 	if err != nil && exitCode(err) == ExitUnexpected { // an unreachable cluster has its own exit code
 		err = &failure{Code: ExitUsage, Err: err}
 	}

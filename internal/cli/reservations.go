@@ -37,7 +37,7 @@ reservation, are listed as well.`,
 			if report.Facts.Prototypes, err = s.cluster.Prototypes(ctx); err != nil && !errors.Is(err, cluster.ErrNotInstalled) {
 				return err
 			}
-			report.Facts = s.attentionFacts(ctx, report.Facts.Prototypes)
+			report.Facts = s.known().Facts(ctx, report.Facts.Prototypes)
 			return print.Reservations(s.Out, format, report, s.Now())
 		}),
 	}

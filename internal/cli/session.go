@@ -3,11 +3,14 @@ package cli
 import (
 	"cmp"
 	"context"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/kamino-dev/kamino/internal/cli/clouds"
+	"github.com/kamino-dev/kamino/internal/cli/known"
 	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/process"
@@ -21,6 +24,8 @@ type session struct {
 	cluster  *cluster.Connection
 	provider cloud.Provider
 	engine   runner.Engine
+	// meanwhile says what the cluster knows while a verb waits for the cloud. Verbs that change something say nothing.
+	meanwhile func()
 }
 
 func open(ctx context.Context, f *Factory, o *Options) (*session, error) {
@@ -37,14 +42,15 @@ func openFor(ctx context.Context, f *Factory, o *Options, alone bool) (*session,
 	if err != nil {
 		return nil, err
 	}
+	s := &session{Factory: f, options: o, cluster: cluster, meanwhile: func() {}}
 	if !alone {
-		native = clouds.SayWait(native, f.Now, f.say)
+		native = clouds.SayWait(native, f.Now, s.sayWait)
 	}
-	provider, err := cluster.InCluster(native, nil)
-	if err != nil {
+	if s.provider, err = cluster.InCluster(native, nil); err != nil {
 		return nil, err
 	}
-	return &session{Factory: f, options: o, cluster: cluster, provider: provider, engine: f.Engine(cluster, provider, o)}, nil
+	s.engine = f.Engine(cluster, s.provider, o)
+	return s, nil
 }
 
 // connect builds the clients for the cluster. A kubeconfig without a cluster is a usage error.
@@ -55,13 +61,12 @@ func (f *Factory) connect(o *Options) (*cluster.Connection, error) {
 	}
 	c.OnUnreadable = func(message string) { f.note("warning: %s", message) }
 	c.Notify(f.say)
+	o.say = f.say
 	return c, nil
 }
 
-// say prints a sentence that is no result.
 func (f *Factory) say(text string) { f.note("%s", text) }
 
-// note prints a message that is no result.
 func (f *Factory) note(format string, args ...any) {
 	say(f.Err, format+"\n", args...)
 }
@@ -79,14 +84,26 @@ func inSession(f *Factory, o *Options, do func(ctx context.Context, s *session, 
 
 // inLook runs a verb that only reads, and so waits while the cloud throttles.
 func inLook(f *Factory, o *Options, do func(ctx context.Context, s *session, args []string) error) func(*cobra.Command, []string) error {
-	return inSession(f, o, func(ctx context.Context, s *session, args []string) error { return do(ctx, s.patient(), args) })
+	return inSession(f, o, func(ctx context.Context, s *session, args []string) error {
+		return do(ctx, s.patient(ctx, args...), args)
+	})
 }
 
-// patient lets the session wait while the cloud throttles.
-func (s *session) patient() *session {
-	s.provider = s.options.Clouds.Patient(s.provider, s.say)
+// patient lets the session wait while the cloud throttles. Meanwhile it says once what the cluster knows about the pool, or all pools.
+func (s *session) patient(ctx context.Context, pool ...string) *session {
+	s.meanwhile = sync.OnceFunc(func() { s.known().Say(ctx, strings.Join(pool[:min(len(pool), 1)], "")) })
+	s.provider = s.options.Clouds.Patient(s.provider, s.sayWait)
 	s.engine = s.Engine(s.cluster, s.provider, s.options)
 	return s
+}
+
+func (s *session) sayWait(text string) {
+	s.say(text)
+	s.meanwhile()
+}
+
+func (s *session) known() known.Cluster {
+	return known.Cluster{Connection: s.cluster, Namespace: s.options.Namespace, Now: s.Now, Note: s.note}
 }
 
 // firstWord is how long a person at a terminal waits for the first output.

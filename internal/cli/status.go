@@ -12,7 +12,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/attention"
 	"github.com/kamino-dev/kamino/internal/cli/fleet"
 	"github.com/kamino-dev/kamino/internal/cli/output"
@@ -20,7 +19,6 @@ import (
 	"github.com/kamino-dev/kamino/internal/cluster"
 	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/process"
-	"github.com/kamino-dev/kamino/internal/runner"
 	"github.com/kamino-dev/kamino/internal/wording"
 )
 
@@ -106,7 +104,7 @@ func (f *Factory) fleetStatus(ctx context.Context, o *Options, pool string, form
 		if err != nil {
 			return nil, err
 		}
-		return s.patient().report(ctx, pool)
+		return s.patient(ctx, pool).report(ctx, pool)
 	})
 	var (
 		all   print.FleetReport
@@ -216,10 +214,13 @@ func (s *session) report(ctx context.Context, only string) (*print.Report, error
 		return nil, err
 	}
 	standings, reserved, err := s.standings(ctx, only, all)
+	if errors.Is(context.Cause(ctx), errInterrupted) { // what was not read is no trouble
+		return nil, errInterrupted
+	}
 	if err != nil {
 		return nil, err
 	}
-	facts := s.attentionFacts(ctx, all)
+	facts := s.known().Facts(ctx, all)
 	facts.Reserved, facts.Leftovers = reserved.Nodes, reserved.Leftovers
 	names := make([]string, len(standings))
 	for i := range standings {
@@ -251,23 +252,7 @@ func (s *session) itemsOf(ctx context.Context, h history.History, format output.
 	if err != nil && !errors.Is(err, cluster.ErrNotInstalled) {
 		return nil, err
 	}
-	facts := s.attentionFacts(ctx, all)
+	facts := s.known().Facts(ctx, all)
 	facts.Pools = []attention.Pool{attention.PoolOf(h)}
 	return attention.OfPools(attention.List(facts), h.Pool), nil
-}
-
-// attentionFacts reads what the list needs beside pools and nodes. What the user may not read is a note, and stays unknown.
-func (s *session) attentionFacts(ctx context.Context, all []v1alpha1.Prototype) attention.Facts {
-	facts := attention.Facts{Now: s.Now(), Prototypes: all}
-	var err error
-	if facts.Policies, err = s.cluster.Policies(ctx); err != nil {
-		facts.Policies = nil
-		if !errors.Is(err, cluster.ErrNotInstalled) {
-			s.note("What policies say is unknown: %s", explain(err))
-		}
-	}
-	if facts.Lease, err = runner.LeaseState(ctx, s.cluster, s.options.Namespace, s.Now()); err != nil {
-		s.note("Whether a process works on captures is unknown: %s", explain(err))
-	}
-	return facts
 }

@@ -135,6 +135,9 @@ func TestPatienceOfReads(t *testing.T) {
 				if says := "The cloud throttles the credential. Kamino waits as the cloud asks, for up to 5m00s."; strings.Count(said.String(), says) != 1 {
 					t.Errorf("said %q, want %q once", said.String(), says)
 				}
+				if says := "Meanwhile, the cluster knows:\nNothing needs you, as far as the cluster knows.\n"; strings.Count(said.String(), says) != 1 {
+					t.Errorf("said %q, want %q once", said.String(), says)
+				}
 				if !strings.Contains(said.String(), "Kamino reads the cluster and the cloud.\n") {
 					t.Errorf("a person waits without a word: %q", said.String())
 				}

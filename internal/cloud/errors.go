@@ -62,8 +62,8 @@ func (e *Error) Error() string {
 	if e.Code != "" && e.Code != string(e.Kind) {
 		fmt.Fprintf(&b, " (%s)", e.Code)
 	}
-	if e.Message != "" {
-		fmt.Fprintf(&b, ": %s", e.Message)
+	if e.Message != "" { // a part of a sentence, so without the period of the cloud's own
+		fmt.Fprintf(&b, ": %s", strings.TrimSuffix(e.Message, "."))
 	}
 	return b.String()
 }

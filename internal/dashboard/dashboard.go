@@ -324,10 +324,10 @@ func versionsOf(h history.History, now time.Time) (shown []VersionRow, hidden in
 	return shown, hidden
 }
 
-// figuresOf are the known figures of a report.
+// figuresOf are the figures of a report that are known, and not zero.
 func figuresOf(r report.Report) (days int, figures []Figure) {
 	for _, f := range r.Figures {
-		if f.Value != nil {
+		if f.Value != nil && *f.Value != 0 {
 			figures = append(figures, Figure{string(f.Kind), f.Title, f.Text(), f.Source})
 		}
 	}

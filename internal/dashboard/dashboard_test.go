@@ -584,7 +584,8 @@ func TestLastSteps(t *testing.T) {
 // TestReport shows the known figures, and the changes of shown versions.
 func TestReport(t *testing.T) {
 	f := pool1()
-	f.Report = report.Of(report.Facts{Since: before(48 * time.Hour), Now: now, Counted: true, PricePerGBMonth: -1})
+	f.Report = report.Of(report.Facts{Since: before(48 * time.Hour), Now: now, Counted: true, PricePerGBMonth: -1,
+		Nodes: []report.NodeFacts{{Created: before(time.Hour), Failed: true}}})
 	f.Changes = map[string]string{"2026.03.04": "compared with version 2026.03.03: kernel 1 -> 2",
 		"2026.03.02": "compared with version 2026.03.01: kernel 0 -> 1", "gone": "x"}
 	p := only(t, Facts{Pools: []PoolFacts{f}})
@@ -593,8 +594,8 @@ func TestReport(t *testing.T) {
 	if diff := cmp.Diff(want, p.Changes); diff != "" {
 		t.Error(diff)
 	}
-	if p.ReportDays != 2 || len(p.Figures) == 0 ||
-		p.Figures[0] != (Figure{"risk", "failed joins", "0 nodes", "instances and Nodes that exist now; removed nodes are not counted"}) {
+	if p.ReportDays != 2 || len(p.Figures) != 1 ||
+		p.Figures[0] != (Figure{"risk", "failed joins", "1 node", "instances and Nodes that exist now; removed nodes are not counted"}) {
 		t.Errorf("%d days: %+v", p.ReportDays, p.Figures)
 	}
 	f.Trouble = "no answer"

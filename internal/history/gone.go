@@ -60,5 +60,6 @@ func wayOut(pool cloud.Pool, images []cloud.Image) string {
 	case newer != "":
 		return fmt.Sprintf("use the newer version %s with `kamino rollback %s --to %s`", newer, pool.Name, newer)
 	}
-	return "no other version is usable: capture a node, or point the recipe at a base image; see " + page.History
+	return fmt.Sprintf("no other version is usable: undo the captures with `kamino restore %s`, capture a node, or point the recipe at a base image; see %s",
+		pool.Name, page.History)
 }

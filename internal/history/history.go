@@ -170,6 +170,8 @@ type Capture struct {
 	Prototype string `json:"prototype"`
 	Version   string `json:"version"`
 	Donor     string `json:"donor"`
+	// Progress is what the capture does or waits for; empty before its first step.
+	Progress string `json:"progress,omitempty"`
 	// AwaitsPromotion is true if the complete version awaits promotion by a person. The capture itself does not change the
 	// recipe.
 	AwaitsPromotion bool `json:"awaitsPromotion,omitempty"`
@@ -273,7 +275,7 @@ func inFlight(prototypes []v1alpha1.Prototype) []Capture {
 		if p.Status.HeldBack() {
 			held = p.Status.Progress
 		}
-		captures = append(captures, Capture{HeldBack: held, Prototype: p.Name, Version: p.Spec.Version, Donor: p.Spec.Donor.NodeName,
+		captures = append(captures, Capture{HeldBack: held, Prototype: p.Name, Progress: p.Status.Progress, Version: p.Spec.Version, Donor: p.Spec.Donor.NodeName,
 			AwaitsPromotion: p.Status.Phase == v1alpha1.PhaseAwaitingPromotion, HandOver: p.Status.HandsOver(),
 			HasTrial: p.Status.Phase == v1alpha1.PhaseRunningTrial})
 	}

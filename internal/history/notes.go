@@ -48,7 +48,11 @@ func (h History) Notes() []string {
 			n.add("Version %s waits for approval: run `kamino promote %s %s`.", c.Version, h.Pool, c.Version)
 			continue
 		}
-		n.add("Prototype %s is capturing node %s as version %s.", c.Prototype, c.Donor, c.Version)
+		doing := ""
+		if c.Progress != "" {
+			doing = ": " + strings.TrimSuffix(c.Progress, ".")
+		}
+		n.add("Prototype %s is capturing node %s as version %s%s.", c.Prototype, c.Donor, c.Version, doing)
 	}
 	return n
 }

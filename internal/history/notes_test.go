@@ -92,11 +92,13 @@ func TestNotes(t *testing.T) {
 			History{Pool: "pool1", Recipe: recipe, Versions: []Version{{Version: v3, Use: Current}}, Captures: []Capture{
 				{Prototype: "pool1-2026.03.04", Version: "2026.03.04", Donor: "a"},
 				{Prototype: "pool1-2026.03.05", Version: "2026.03.05", Donor: "b", AwaitsPromotion: true},
+				{Prototype: "pool1-2026.03.07", Version: "2026.03.07", Donor: "d", Progress: "replicating 68%"},
 				{Prototype: "pool1-2026.03.06", Version: "2026.03.06", Donor: "c", AwaitsPromotion: true, HandOver: "run kops"},
 			}},
 			[]string{
 				"Prototype pool1-2026.03.04 is capturing node a as version 2026.03.04.",
 				"Version 2026.03.05 waits for approval: run `kamino promote pool1 2026.03.05`.",
+				"Prototype pool1-2026.03.07 is capturing node d as version 2026.03.07: replicating 68%.",
 				"Version 2026.03.06 is handed over: run kops.",
 			},
 		},

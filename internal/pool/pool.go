@@ -209,6 +209,7 @@ func (f *Finder) Past(ctx context.Context, p *Pool, keep int) (PastPool, error) 
 	earlier := joinhealth.Judge(seen.Now.Add(-limits.Unready), time.Time{}, nodes, p.known(nodes), limits)
 	facts.Joins = joinhealth.Judge(seen.Now, time.Time{}, nodes, earlier, limits)
 	facts.Joins = slices.DeleteFunc(facts.Joins, func(join joinhealth.Join) bool { return join.Running.IsZero() }) // the start time is unknown
+	p.forgetReboots(facts.Joins, nodes)
 	facts.Cohorts = p.cohorts(facts.Pool.Recipe.Version, nodes, now)
 	return PastPool{history.Of(facts), facts.Joins, facts.Pool.Capacity, nodes}, nil
 }

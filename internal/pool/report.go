@@ -43,6 +43,21 @@ func (t patchTimes) interrupted(node joinhealth.Node, captures []v1alpha1.Protot
 	return first
 }
 
+// forgetReboots clears the duration of joins that end after a patch or a capture took the node out of service: the node was Ready before,
+// at an unknown time.
+func (p *Pool) forgetReboots(joins []joinhealth.Join, nodes []joinhealth.Node) {
+	for i := range joins {
+		j := &joins[i]
+		at := slices.IndexFunc(nodes, func(n joinhealth.Node) bool { return n.Instance == j.Instance })
+		if at < 0 {
+			continue
+		}
+		if since := p.patches[nodes[at].Name].interrupted(nodes[at], p.Prototypes); !since.IsZero() && !j.Running.Add(j.Took).Before(since) {
+			j.Took = 0
+		}
+	}
+}
+
 // awaitsReboot reports whether a patch is inactive until a reboot. kured keeps its annotation after a reboot by another
 // client, but the node is then Ready since a later time.
 func awaitsReboot(n *corev1.Node, patched time.Time) bool {

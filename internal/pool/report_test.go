@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/cloud"
 	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/history/report"
 	"github.com/kamino-dev/kamino/internal/joinhealth"
@@ -132,6 +133,32 @@ func TestInterrupted(t *testing.T) {
 	} {
 		if got := test.times.interrupted(n, test.captures); !got.Equal(test.want) {
 			t.Errorf("%s: %s, want %s", name, got, test.want)
+		}
+	}
+}
+
+// TestAReturnedDonorHasNoJoinTime: the time until a donor or a patched node was Ready again is no time of its join. The time of a look
+// before the interruption stays.
+func TestAReturnedDonorHasNoJoinTime(t *testing.T) {
+	at := func(minutes int) time.Time { return time.Unix(1770000000, 0).Add(time.Duration(minutes) * time.Minute) }
+	reserved := metav1.NewMicroTime(at(10))
+	capture := v1alpha1.Prototype{}
+	capture.Spec.Donor.NodeName, capture.Status.Donor = "donor", &v1alpha1.DonorStatus{ReservedAt: &reserved}
+	p := &Pool{Prototypes: []v1alpha1.Prototype{capture}, patches: map[string]patchTimes{"patched": {patched: at(4)}}}
+	var nodes []joinhealth.Node
+	for _, name := range []string{"donor", "patched", "other", "measured"} {
+		nodes = append(nodes, joinhealth.Node{Instance: cloud.InstanceID(name), Name: name, Running: at(0)})
+	}
+	nodes[3].Name = "donor" // as the donor, with the time of an earlier look
+	joins := []joinhealth.Join{
+		{Instance: "donor", Running: at(0), Took: 13 * time.Minute}, {Instance: "patched", Running: at(0), Took: 5 * time.Minute},
+		{Instance: "other", Running: at(0), Took: 13 * time.Minute}, {Instance: "measured", Running: at(0), Took: time.Minute},
+		{Instance: "removed", Running: at(0), Took: 13 * time.Minute},
+	}
+	p.forgetReboots(joins, nodes)
+	for i, want := range []time.Duration{0, 0, 13 * time.Minute, time.Minute, 13 * time.Minute} {
+		if joins[i].Took != want {
+			t.Errorf("%s: %s, want %s", joins[i].Instance, joins[i].Took, want)
 		}
 	}
 }

@@ -1,10 +1,12 @@
 package print
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
 
+	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/attention"
 	"github.com/kamino-dev/kamino/internal/cli/output"
 	"github.com/kamino-dev/kamino/internal/wording"
@@ -37,6 +39,27 @@ func NeedsYou(items []attention.Item, format output.Format, now time.Time) (line
 		lines = append(lines, itemLines(i, format, now)...)
 	}
 	return append(lines, "")
+}
+
+// Meanwhile are the items and the running captures, as the cluster alone knows them, for a reader who waits for the cloud.
+func Meanwhile(items []attention.Item, captures []v1alpha1.Prototype, now time.Time) string {
+	lines := []string{"Meanwhile, the cluster knows:"}
+	if len(items) == 0 {
+		lines = append(lines, "Nothing needs you, as far as the cluster knows.")
+	}
+	lines = append(lines, NeedsYou(items, output.Table, now)...)
+	for i := range captures {
+		p := &captures[i]
+		if p.Status.Terminal() {
+			continue
+		}
+		doing := cmp.Or(string(p.Status.Phase), string(v1alpha1.PhasePending))
+		if said := attention.Progress(p, items); said != "" {
+			doing += ", " + said
+		}
+		lines = append(lines, output.Wrap(fmt.Sprintf("Capture %s of node %s: %s", p.Name, p.Spec.Donor.NodeName, doing), narrow))
+	}
+	return strings.TrimSuffix(strings.Join(lines, "\n"), "\n")
 }
 
 // itemLines are the title of an item, and below it cause, time, next event and command.

@@ -16,8 +16,16 @@ func headline(r report.Report) (sentences []string) {
 	is := func(version bool) func(report.Build) bool {
 		return func(b report.Build) bool { return (b.Version != "") == version }
 	}
+	nodes, failed := 0, 0
+	for _, b := range r.Builds {
+		if b.Version != "" {
+			nodes, failed = nodes+b.Nodes, failed+b.Failed
+		}
+	}
 	newest, other := slices.IndexFunc(measured, is(true)), slices.IndexFunc(measured, is(false))
 	switch {
+	case newest < 0 && nodes > 0:
+		sentences = append(sentences, "How soon new nodes from golden images were Ready is unknown.")
 	case newest < 0:
 		sentences = append(sentences, "No new node was built from a golden image yet.")
 	case other < 0:
@@ -30,12 +38,6 @@ func headline(r report.Report) (sentences []string) {
 		}
 		sentences = append(sentences, fmt.Sprintf("New nodes of version %s are Ready %s %s: after %s, from other images after %s.", measured[newest].Version,
 			wording.Duration(time.Duration(by)*time.Second), what, spoken(measured[newest]), spoken(measured[other])))
-	}
-	nodes, failed := 0, 0
-	for _, b := range r.Builds {
-		if b.Version != "" {
-			nodes, failed = nodes+b.Nodes, failed+b.Failed
-		}
 	}
 	if nodes+failed > 0 {
 		sentences = append(sentences, fmt.Sprintf("Of %s from golden images, %d did not join in time.", wording.Count(nodes, "node"), failed))

@@ -14,7 +14,8 @@ func TestHeadline(t *testing.T) {
 	unmeasured := report.Build{Version: "2026.03.09", Nodes: 2, Failed: 2}
 	slow := report.Build{Version: "2026.03.09", Nodes: 1, Measured: 1, MedianSeconds: 300}
 	for want, builds := range map[string][]report.Build{
-		"No new node was built from a golden image yet.": {other},
+		"No new node was built from a golden image yet.":                                                                      {other},
+		"How soon new nodes from golden images were Ready is unknown. Of 2 nodes from golden images, 2 did not join in time.": {unmeasured, other},
 		"New nodes of version 2026.03.01 are Ready 3m28s earlier: after 52s, from other images after 4m20s. Of 12 nodes from golden images, " +
 			"0 did not join in time.": {good, other},
 		"New nodes of version 2026.03.01 are Ready 3m28s earlier: after 52s, from other images after 4m20s. Of 14 nodes from golden images, " +

@@ -3,6 +3,7 @@ package print
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"time"
 
@@ -20,6 +21,12 @@ func History(w io.Writer, format output.Format, h history.History, items []atten
 	for _, line := range NeedsYou(items, format, now) {
 		if _, err := fmt.Fprintln(w, line); err != nil {
 			return err
+		}
+	}
+	if slices.ContainsFunc(items, func(i attention.Item) bool { return i.Kind == attention.ControllerAbsent }) {
+		h.Captures = slices.Clone(h.Captures)
+		for i := range h.Captures {
+			h.Captures[i].Progress = "no process works on the capture"
 		}
 	}
 	wide := format == output.Wide

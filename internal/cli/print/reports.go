@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/kamino-dev/kamino/internal/cli/output"
+	"github.com/kamino-dev/kamino/internal/dashboard/web"
 	"github.com/kamino-dev/kamino/internal/history/report"
 	"github.com/kamino-dev/kamino/internal/wording"
 )
@@ -31,16 +32,26 @@ func Reports(w io.Writer, format output.Format, all []report.Report) error {
 	case format == HTML:
 		return reportHTML(w, all)
 	}
+	unsaid := 0
 	for i, r := range all {
 		if i > 0 {
 			if _, err := fmt.Fprintln(w); err != nil {
 				return err
 			}
 		}
-		if _, err := fmt.Fprintf(w, "Pool %s, %s\n\n", r.Pool, span(r)); err != nil {
+		head := fmt.Sprintf("Pool %s, %s\n\n%s\n\n", r.Pool, span(r), output.Wrap(strings.Join(headline(r), " "), narrow))
+		if _, err := io.WriteString(w, head); err != nil {
 			return err
 		}
-		shown := []grid{figureTable(r, format == output.Wide)}
+		figures, hidden := r.Figures, []report.Figure(nil)
+		if format != output.Wide {
+			figures, hidden = valued(figures)
+		}
+		unsaid += len(hidden)
+		shown := []grid{}
+		if len(figures) > 0 {
+			shown = append(shown, figureTable(figures, format == output.Wide))
+		}
 		if len(r.Builds) > 0 {
 			shown = append([]grid{buildTable(r)}, shown...)
 		}
@@ -49,7 +60,11 @@ func Reports(w io.Writer, format output.Format, all []report.Report) error {
 		}
 	}
 	if format != output.Wide && len(all) > 0 {
-		_, err := fmt.Fprintln(w, "\nEach figure has a source: `kamino report -o wide`.")
+		text := "Each figure has a source: `kamino report -o wide`."
+		if unsaid > 0 {
+			text = wording.Are(unsaid, "figure") + " zero or unknown. `kamino report -o wide` has them, and the source of each figure."
+		}
+		_, err := fmt.Fprintf(w, "\n%s\n", output.Wrap(text, narrow))
 		return err
 	}
 	return nil
@@ -83,13 +98,25 @@ func buildTable(r report.Report) grid {
 	return newGrid(buildHeading, rows)
 }
 
-func figureTable(r report.Report, wide bool) grid {
+// valued divides figures into those with a value, and those that are zero or unknown.
+func valued(all []report.Figure) (figures, rest []report.Figure) {
+	for _, f := range all {
+		if f.Value != nil && *f.Value != 0 {
+			figures = append(figures, f)
+		} else {
+			rest = append(rest, f)
+		}
+	}
+	return figures, rest
+}
+
+func figureTable(figures []report.Figure, wide bool) grid {
 	heading := []string{"KIND", "FIGURE", "VALUE"}
 	if wide {
 		heading = append(heading, "SOURCE")
 	}
-	rows := make([][]string, len(r.Figures))
-	for i, f := range r.Figures {
+	rows := make([][]string, len(figures))
+	for i, f := range figures {
 		rows[i] = []string{string(f.Kind), f.Title, f.Text()}
 		if wide {
 			rows[i] = append(rows[i], f.Source)
@@ -151,8 +178,8 @@ func reportCSV(w io.Writer, all []report.Report) error {
 	return err
 }
 
-// reportHead is the head of the page: no script, no request to another server, and black on white on paper.
-const reportHead = `<!DOCTYPE html>
+// reportHead is the head of the page, in the style of the dashboard: no script, and no request to another server.
+var reportHead = `<!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
@@ -160,20 +187,16 @@ const reportHead = `<!DOCTYPE html>
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
 <title>Kamino report</title>
 <style>
-:root { color-scheme: light dark; }
-body { font: 1rem/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
-.wide { overflow-x: auto; }
-table { border-collapse: collapse; width: 100%; margin: 1rem 0; }
-th, td { text-align: left; vertical-align: top; padding: .4rem .6rem; border-bottom: 1px solid #8886; }
-td.number { text-align: right; white-space: nowrap; }
-.lead { font-size: 1.25rem; }
-.source { font-size: .875rem; }
-svg { width: 10rem; height: .8rem; }
-@media print { body { max-width: none; margin: 0; } section { break-after: page; } section:last-child { break-after: auto; } }
+` + web.Sheet + `.lead { font-size: 1.25rem; }
+tbody th { white-space: normal; }
+.source { display: block; color: var(--soft); font-weight: normal; }
+section td:last-child { min-width: 4rem; }
+.bar { width: 6rem; height: .5rem; }
 </style>
 </head>
 <body>
-<h1>Kamino report</h1>
+<header><h1>Kamino report</h1></header>
+<main>
 `
 
 // reportHTML writes a page. All texts of the cluster are escaped.
@@ -181,37 +204,61 @@ func reportHTML(w io.Writer, all []report.Report) error {
 	var b strings.Builder
 	b.WriteString(reportHead)
 	for _, r := range all {
-		fmt.Fprintf(&b, "<section>\n<h2>Pool %s</h2>\n<p class=\"lead\">%s</p>\n<p>%s</p>\n", html.EscapeString(r.Pool),
+		fmt.Fprintf(&b, "<section>\n<h2>Pool %s</h2>\n<p class=\"lead\">%s</p>\n<p class=\"took\">%s</p>\n", html.EscapeString(r.Pool),
 			html.EscapeString(strings.Join(headline(r), " ")), span(r))
 		if len(r.Builds) > 0 {
-			longest := int64(1)
-			for _, build := range r.Builds {
-				longest = max(longest, build.MedianSeconds)
-			}
-			b.WriteString("<div class=\"wide\"><table>\n<caption>New nodes by version</caption>\n<tr>")
-			for _, name := range append(buildHeading, "MEDIAN") {
-				fmt.Fprintf(&b, `<th scope="col">%s</th>`, html.EscapeString(name[:1]+strings.ToLower(name[1:])))
-			}
-			b.WriteString("</tr>\n")
-			for _, build := range r.Builds {
-				b.WriteString("<tr>")
-				for _, cell := range buildRow(build) {
-					fmt.Fprintf(&b, "<td>%s</td>", html.EscapeString(cell))
-				}
-				fmt.Fprintf(&b, `<td><svg aria-hidden="true" viewBox="0 0 100 8" preserveAspectRatio="none">`+
-					`<rect width="%d" height="8" fill="currentColor"/></svg></td></tr>`+"\n", build.MedianSeconds*100/longest)
-			}
-			b.WriteString("</table></div>\n")
+			b.WriteString("<h3>New nodes by version</h3>\n")
+			htmlTable(&b, buildHeading, htmlBuilds(r.Builds))
 		}
-		b.WriteString("<div class=\"wide\"><table>\n<caption>Figures</caption>\n<tr><th scope=\"col\">Kind</th><th scope=\"col\">Figure</th>" +
-			"<th scope=\"col\">Value</th><th scope=\"col\">Source</th></tr>\n")
-		for _, f := range r.Figures {
-			fmt.Fprintf(&b, `<tr><td>%s</td><td>%s</td><td class="number">%s</td><td class="source">%s</td></tr>`+"\n",
-				html.EscapeString(string(f.Kind)), html.EscapeString(f.Title), html.EscapeString(f.Text()), html.EscapeString(f.Source))
+		figures, rest := valued(r.Figures)
+		heading := []string{"FIGURE", "VALUE", "KIND"}
+		if len(figures) > 0 {
+			b.WriteString("<h3>Savings, risks and costs</h3>\n")
+			htmlTable(&b, heading, htmlFigures(figures))
 		}
-		b.WriteString("</table></div>\n</section>\n")
+		if len(rest) > 0 {
+			fmt.Fprintf(&b, "<details><summary>%s zero or unknown</summary>\n", wording.Are(len(rest), "figure"))
+			htmlTable(&b, heading, htmlFigures(rest))
+			b.WriteString("</details>\n")
+		}
+		b.WriteString("</section>\n")
 	}
-	b.WriteString("</body>\n</html>\n")
+	b.WriteString("</main>\n</body>\n</html>\n")
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// htmlTable writes a table that scrolls if the window is narrow. rows are HTML.
+func htmlTable(b *strings.Builder, heading, rows []string) {
+	b.WriteString("<div class=\"scroll\"><table><thead><tr>")
+	for _, name := range heading {
+		fmt.Fprintf(b, `<th scope="col">%s</th>`, html.EscapeString(name[:1]+strings.ToLower(name[1:])))
+	}
+	fmt.Fprintf(b, "</tr></thead><tbody>\n%s\n</tbody></table></div>\n", strings.Join(rows, "\n"))
+}
+
+// htmlBuilds are the rows of versions; a bar below the median compares them.
+func htmlBuilds(builds []report.Build) (rows []string) {
+	longest := int64(1)
+	for _, build := range builds {
+		longest = max(longest, build.MedianSeconds)
+	}
+	for _, build := range builds {
+		cells := buildRow(build)
+		for i, cell := range cells {
+			cells[i] = html.EscapeString(cell)
+		}
+		cells[2] += fmt.Sprintf(`<svg class="bar use-current" aria-hidden="true" viewBox="0 0 100 8" preserveAspectRatio="none">`+
+			`<rect width="%d" height="8"/></svg>`, build.MedianSeconds*100/longest)
+		rows = append(rows, fmt.Sprintf(`<tr><th scope="row">%s</th><td>%s</td></tr>`, cells[0], strings.Join(cells[1:], "</td><td>")))
+	}
+	return rows
+}
+
+func htmlFigures(figures []report.Figure) (rows []string) {
+	for _, f := range figures {
+		rows = append(rows, fmt.Sprintf(`<tr><th scope="row">%s<span class="source">%s</span></th><td>%s</td><td>%s</td></tr>`,
+			html.EscapeString(f.Title), html.EscapeString(f.Source), html.EscapeString(f.Text()), html.EscapeString(string(f.Kind))))
+	}
+	return rows
 }

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
+	"github.com/kamino-dev/kamino/internal/policy/policyfile"
 )
 
 // Invalid is the reason why a file has no valid settings.
@@ -142,7 +143,7 @@ func decode(name string, from map[string]any, into *captureFields) error {
 	*into = captureFields{}
 	if err := decodeAs(from, into); err != nil {
 		at, err := firstWrong("", from, err, func(alone map[string]any) map[string]any { return alone })
-		return invalidf("%s: %s%w", name, at, err)
+		return invalidf("%s: %s%w", name, at, policyfile.Unquoted(err))
 	}
 	return nil
 }

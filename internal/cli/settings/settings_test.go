@@ -82,7 +82,8 @@ func TestBadSettings(t *testing.T) {
 		"a list of settings":       {"settings: [keep]", "mine.yaml: settings: "},
 		"a wrong list":             {"settings: {trial: {ignoreDaemonSets: a/b}}", "mine.yaml: settings.trial.ignoreDaemonSets: "},
 		"unknown and wrong":        {"settings: {a: 1, keep: many}", "mine.yaml: settings.keep: "},
-		"YAML's boolean for Off":   {"settings: {trial: {mode: off}}", "mine.yaml: settings.trial.mode: "},
+		"YAML's boolean for Off": {"settings: {trial: {mode: off}}",
+			`of type string: YAML reads Off without quotes as false, so write "Off"`},
 		"a separator within a map": {"settings:\n  keep: 7\n---\nmaxConcurrent: 1\n", "several documents"},
 	} {
 		_, err := Parse("mine.yaml", []byte(test.text))

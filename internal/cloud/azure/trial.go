@@ -33,7 +33,7 @@ type apartKind struct {
 }
 
 var ofTrial = apartKind{noun: "trial", op: "begin the trial in", prefix: "kamino-trial-", host: "kt", mark: trialMarkTag, feature: cloud.ForTrialApart,
-	without: "disable trials (settings.trial.mode: Off)"}
+	without: `disable trials (settings.trial.mode: "Off")`}
 
 // apartRef is a scale set next to a pool, with one instance.
 type apartRef struct {

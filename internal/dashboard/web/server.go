@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"net/http"
 	"strings"
@@ -71,11 +70,7 @@ func (s *Server) Handler(ctx context.Context) http.Handler {
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { s.page(ctx, w) })
 	mux.HandleFunc("GET /pool", func(w http.ResponseWriter, r *http.Request) { s.pool(ctx, w, r.FormValue("name")) })
 	mux.HandleFunc("GET /stream", func(w http.ResponseWriter, r *http.Request) { s.stream(ctx, w, r) })
-	assets, err := fs.Sub(page.Assets, "assets")
-	if err != nil {
-		panic(err) // the name is a constant
-	}
-	mux.Handle("GET /assets/", http.StripPrefix("/assets/", http.FileServerFS(assets)))
+	mux.Handle("GET /assets/", http.FileServerFS(files))
 	return guard(mux)
 }
 

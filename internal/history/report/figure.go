@@ -15,14 +15,17 @@ import (
 	"github.com/kamino-dev/kamino/internal/wording"
 )
 
-// Text is the value with its unit, or "unknown". Less than an hour is in minutes, and a value below one has two digits.
+// Text is the value with its unit, or "unknown". Less than an hour is in minutes, less than a minute in seconds, and a value
+// below one has two digits.
 func (f Figure) Text() string {
 	if f.Value == nil {
 		return "unknown"
 	}
 	value, unit, places := *f.Value, f.Unit, 1
 	if part, inHours := strings.CutSuffix(unit, "hours"); inHours && value != 0 && math.Abs(value) < 1 {
-		value, unit = 60*value, part+"minutes"
+		if value, unit = 60*value, part+"minutes"; math.Abs(value) < 1 {
+			value, unit = math.Round(60*value), part+"seconds"
+		}
 	}
 	if value != 0 && math.Abs(value) < 1 {
 		places -= int(math.Floor(math.Log10(math.Abs(value))))
@@ -306,7 +309,7 @@ func (f Facts) hours(figure Figure, source string, spent func(p *v1alpha1.Protot
 			sum, n = sum+d, n+1
 		}
 	}
-	figure.Unit, figure.Kind, figure.Value, figure.Source = "hours", Cost, known(sum.Hours()), fmt.Sprintf("%s of %d Prototypes", source, n)
+	figure.Unit, figure.Kind, figure.Value, figure.Source = "hours", Cost, known(sum.Hours()), source+" of "+wording.Count(n, "Prototype")
 	return figure
 }
 

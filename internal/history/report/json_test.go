@@ -138,7 +138,7 @@ const wholeReport = `{
       "value": 0.5,
       "unit": "hours",
       "kind": "cost",
-      "source": "status.donor of 1 Prototypes"
+      "source": "status.donor of 1 Prototype"
     },
     {
       "name": "pioneer-hours",
@@ -154,7 +154,7 @@ const wholeReport = `{
       "value": 0.5,
       "unit": "hours",
       "kind": "cost",
-      "source": "status.steps of 1 Prototypes"
+      "source": "status.steps of 1 Prototype"
     },
     {
       "name": "storage",

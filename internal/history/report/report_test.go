@@ -385,7 +385,7 @@ func TestEveryFigureHasASource(t *testing.T) {
 func TestText(t *testing.T) {
 	for value, want := range map[float64]string{
 		0:       "0 hours",
-		-0.0056: "-0.34 minutes",
+		-0.0056: "-20 seconds",
 		0.0972:  "5.8 minutes",
 		0.5:     "30 minutes",
 		0.999:   "59.9 minutes",

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
@@ -45,8 +46,8 @@ func Parse(name string, text []byte) ([]v1alpha1.PrototypePolicy, error) {
 		}
 		type strict v1alpha1.PrototypePolicy // without the lenient decoder
 		var read strict
-		if err := yaml.UnmarshalStrict(document, &read); err != nil {
-			return nil, Invalidf("%s: %w", name, err)
+		if err := decode(document, &read); err != nil {
+			return nil, Invalidf("%s: %w", name, Unquoted(err))
 		}
 		p := v1alpha1.PrototypePolicy(read)
 		if p.Kind != "PrototypePolicy" || p.APIVersion != v1alpha1.GroupVersion.String() {
@@ -59,6 +60,25 @@ func Parse(name string, text []byte) ([]v1alpha1.PrototypePolicy, error) {
 		return nil, Invalidf("%s contains no policy", name)
 	}
 	return policies, nil
+}
+
+// decode refuses unknown fields. Unlike sigs.k8s.io/yaml, it makes no text of a boolean.
+func decode(document []byte, into any) error {
+	text, err := yaml.YAMLToJSONStrict(document)
+	if err != nil {
+		return err
+	}
+	unknown, err := kjson.UnmarshalStrict(text, into)
+	return errors.Join(append(unknown, err)...)
+}
+
+// Unquoted explains the error of a value without quotes that YAML reads as a boolean, and returns other errors as they are.
+func Unquoted(err error) error {
+	text := err.Error()
+	if strings.Contains(text, "cannot unmarshal bool") && (strings.HasSuffix(text, "of type string") || strings.HasSuffix(text, "Mode")) {
+		return fmt.Errorf(`%w: YAML reads Off without quotes as false, so write "Off"`, err)
+	}
+	return err
 }
 
 // empty reports whether a document has only comments, separators and blanks.

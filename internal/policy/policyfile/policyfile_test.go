@@ -38,13 +38,14 @@ func TestParse(t *testing.T) {
 		"nothing":                   {"", nil, "mine.yaml contains no policy"},
 		"nothing but a line":        {"---\n", nil, "mine.yaml contains no policy"},
 		"no YAML":                   {"a: [", nil, "mine.yaml: "},
-		"a field that there is not": {policy("a", "spec: {suspended: true}"), nil, `unknown field "suspended"`},
+		"a field that there is not": {policy("a", "spec: {suspended: true}"), nil, `unknown field "spec.suspended"`},
 		"a field twice":             {policy("a", "spec: {suspend: true, suspend: false}"), nil, "already set"},
 		"a value of another type":   {policy("a", "spec: {suspend: 3}"), nil, "mine.yaml: "},
 		"a number that is too large": {policy("a", "spec: {settings: {outOfService: {maxUnavailable: 4294967296}}}"), nil,
 			"cannot unmarshal number 4294967296"},
-		"a time that is none": {policy("a", "spec: {rollback: {joinTimeout: soon}}"), nil, "mine.yaml: "},
-		"a list":              {"- a\n- b\n", nil, "mine.yaml: "},
+		"YAML's boolean for Off": {policy("a", "spec: {rollback: {mode: Off}}"), nil, `YAML reads Off without quotes as false, so write "Off"`},
+		"a time that is none":    {policy("a", "spec: {rollback: {joinTimeout: soon}}"), nil, "mine.yaml: "},
+		"a list":                 {"- a\n- b\n", nil, "mine.yaml: "},
 		"another kind": {"apiVersion: kamino.dev/v1alpha1\nkind: Prototype\n", nil,
 			"mine.yaml contains a Prototype of kamino.dev/v1alpha1: only PrototypePolicies"},
 		"another version":               {"apiVersion: kamino.dev/v9\nkind: PrototypePolicy\n", nil, "of kamino.dev/v9"},
@@ -95,5 +96,31 @@ func TestRejected(t *testing.T) {
 	}
 	if cause := errors.New("cause"); !errors.Is(Invalidf("file: %w", cause), cause) {
 		t.Error("the cause is lost")
+	}
+}
+
+// TestUnquoted: only a boolean for a text has the advice about quotes.
+func TestUnquoted(t *testing.T) {
+	for text, want := range map[string]bool{
+		"spec: {rollback: {mode: Off}}":                 true,
+		"spec: {settings: {trial: {mode: off}}}":        true,
+		"spec: {pools: {names: [yes]}}":                 true,
+		"spec: {rollback: {mode: 3}}":                   false,
+		"spec: {settings: {outOfService: yes}}":         false,
+		"spec: {settings: {keep: yes}}":                 false,
+		"spec: {rollback: {mode: \"Off\"}, suspend: 3}": false,
+	} {
+		_, err := Parse("mine.yaml", []byte(policy("a", text)))
+		if err == nil {
+			t.Errorf("%s is accepted", text)
+			continue
+		}
+		if got := strings.Contains(err.Error(), `so write "Off"`); got != want {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	if policies, err := Parse("mine.yaml", []byte(policy("a", `spec: {rollback: {mode: "Off"}}`))); err != nil ||
+		policies[0].Spec.Rollback.Mode != v1alpha1.RollbackOff {
+		t.Errorf("%v, %+v", err, policies)
 	}
 }

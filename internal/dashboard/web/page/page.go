@@ -1,7 +1,6 @@
 package page
 
 import (
-	"embed"
 	"fmt"
 	"net/url"
 	"strings"
@@ -10,11 +9,6 @@ import (
 	"github.com/kamino-dev/kamino/internal/dashboard"
 	"github.com/kamino-dev/kamino/internal/wording"
 )
-
-// Assets are the style sheet and the script, by their names on the server.
-//
-//go:embed assets
-var Assets embed.FS
 
 // Shares of a page, in bytes. A page stays below maxPage: the pools that need a person most are on it, and each other pool has a page of
 // its own.

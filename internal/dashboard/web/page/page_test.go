@@ -3,7 +3,6 @@ package page
 import (
 	"bytes"
 	"fmt"
-	"io/fs"
 	"reflect"
 	"regexp"
 	"slices"
@@ -176,26 +175,6 @@ func TestText(t *testing.T) {
 		strings.Contains(troubled, "No node of this cluster") {
 		t.Errorf("a page without facts: %s", troubled)
 	}
-}
-
-// TestSize: the page of three pools with its assets stays below 150 KiB.
-func TestSize(t *testing.T) {
-	size := len(HTML(example.View()))
-	err := fs.WalkDir(Assets, ".", func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		text, err := fs.ReadFile(Assets, path)
-		size += len(text)
-		if bytes.Contains(text, []byte("//")) && !strings.HasSuffix(path, ".js") && !strings.HasSuffix(path, ".svg") {
-			t.Errorf("%s may load something from another host", path)
-		}
-		return err
-	})
-	if err != nil || size > 150<<10 {
-		t.Errorf("%d bytes (%v)", size, err)
-	}
-	t.Logf("%d bytes", size)
 }
 
 // TestSizeOfManyPools: the page stays below its limit at any size, whether the pools are healthy or not. Every pool in its list has a
