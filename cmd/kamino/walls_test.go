@@ -45,7 +45,7 @@ var rooms = map[string]room{
 	"internal/history/imagecount":   {pure: true, own: "cloud cloud/imageversion"},
 	"internal/joinhealth":           {pure: true, own: "cloud wording"},
 	"internal/attention":            {pure: true, own: "api cloud history history/imagecount joinhealth node/reservations wording", foreign: kubeTypes},
-	"internal/trial":                {pure: true, own: "api cloud", foreign: kubeTypes},
+	"internal/trial":                {pure: true, own: "api cloud node/nodestate", foreign: kubeTypes},
 	"internal/history/estimate":     {pure: true, own: "api"},
 	"internal/dashboard":            {pure: true, own: "api attention cloud history joinhealth history/report history/timeline wording", foreign: kubeTypes},
 	"internal/notify":               {pure: true, own: "api attention", foreign: kubeTypes},

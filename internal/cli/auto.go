@@ -58,7 +58,7 @@ func newAutoCommand(f *Factory, o *Options) *cobra.Command {
 			if flags.most < 0 {
 				return usagef("--max-concurrent must be at least 1, not %d", flags.most)
 			}
-			s, err := open(cmd.Context(), f, o)
+			s, err := open(cmd.Context(), f, o, false)
 			if err != nil {
 				return err
 			}

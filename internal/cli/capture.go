@@ -23,6 +23,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/pool/bootstrapkind"
 	"github.com/kamino-dev/kamino/internal/recipe"
 	"github.com/kamino-dev/kamino/internal/runner"
+	"github.com/kamino-dev/kamino/internal/wording"
 )
 
 const captureHelp = `Capture the OS disk of a node as a golden image, which new nodes of the pool then use.
@@ -188,7 +189,7 @@ func newCaptureCommand(f *Factory, o *Options) *cobra.Command {
 				f.LimitRuntime()
 			}
 			o.CustomData, o.MaxConcurrent = flags.customData, int(flags.MaxConcurrent)
-			s, err := open(cmd.Context(), f, o)
+			s, err := open(cmd.Context(), f, o, false)
 			if err != nil {
 				return err
 			}
@@ -285,7 +286,7 @@ func (c *capturing) begin(ctx context.Context, d *runner.Decision, h runner.Hold
 		}
 	}
 	if unknown := d.Unknown(); len(unknown) > 0 {
-		chosen := v1alpha1.Profile(c.chosen(capital(d.Joins.Why)+".\nName the profile: "+bootstrapkind.Choice+".", profiles()...))
+		chosen := v1alpha1.Profile(c.chosen(wording.Capital(d.Joins.Why)+".\nName the profile: "+bootstrapkind.Choice+".", profiles()...))
 		if chosen == "" {
 			return refusal(fmt.Sprintf("cannot capture node %s", c.beginning.Node), unknown)
 		}
@@ -332,7 +333,7 @@ func (c *capturing) confirm(ctx context.Context, p *v1alpha1.Prototype, copied b
 	if preview.Change != nil {
 		from = preview.Change.From
 	}
-	question := capital(capture.FirstPromotionNotice(p, from, copied || p.Spec.Settings.Recipe.CustomDataFrom != nil)) + "."
+	question := wording.Capital(capture.FirstPromotionNotice(p, from, copied || p.Spec.Settings.Recipe.CustomDataFrom != nil)) + "."
 	if past, err := c.cluster.Prototypes(ctx); err == nil {
 		question += "\n" + print.Duration(estimate.Of(past, p.Spec.Settings.CopiesDonor()), p.Spec.Settings)
 	}
@@ -397,11 +398,10 @@ func (c *capturing) dryRun(ctx context.Context, d runner.Decision) error {
 		plan.CustomData = cloud.Digest(kept.Data)
 	}
 	if settings := d.Prototype.Spec.Settings; plan.Copy != nil || len(settings.Trial.MachineTypes) > 0 {
-		past, err := c.cluster.Prototypes(ctx)
-		if err == nil {
+		if past, err := c.cluster.Prototypes(ctx); err == nil {
 			plan.Estimate = estimate.Of(past, plan.Copy != nil).Tried(settings)
 		}
-		if err == nil && plan.Copy != nil {
+		if plan.Copy != nil {
 			plan.Estimate = plan.Estimate.Billed(plan.Copy.InstanceType, plan.Copy.DiskGB)
 		}
 	}
@@ -418,7 +418,7 @@ func (c *capturing) dryRun(ctx context.Context, d runner.Decision) error {
 func (c *capturing) leave(d runner.Decision, h runner.Holder) error {
 	name := d.Prototype.Name
 	if h.Role == runner.RoleController {
-		c.note("%s does the work: to see the progress, run `kubectl get prototype %s -w`.", capital(h.String()), name)
+		c.note("%s does the work: to see the progress, run `kubectl get prototype %s -w`.", wording.Capital(h.String()), name)
 	} else {
 		c.note("No controller holds Kamino's Lease, so Prototype %s waits: "+
 			"install a controller (`kamino manifests --controller`), or run `%s`.", name, print.CaptureCommand(d.Prototype))

@@ -120,7 +120,7 @@ func completeReserved(f *Factory, o *Options) cobra.CompletionFunc {
 // pools lists the pools of the cluster's first nodes.
 func pools(f *Factory, o *Options) namer {
 	return func(ctx context.Context, _ []string) ([]string, error) {
-		s, err := openFor(ctx, f, o, true)
+		s, err := open(ctx, f, o, true)
 		if err != nil {
 			return nil, err
 		}
@@ -143,7 +143,7 @@ func versions(f *Factory, o *Options, most int) namer {
 		if len(args) < 1 || len(args) > most {
 			return nil, nil
 		}
-		s, err := openFor(ctx, f, o, true)
+		s, err := open(ctx, f, o, true)
 		if err != nil {
 			return nil, err
 		}

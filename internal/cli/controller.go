@@ -37,7 +37,7 @@ works while the others wait. "kamino capture" checks the same Lease, and leaves 
 				return err
 			}
 			o.Clouds.OnRequest = counts.Request
-			s, err := openFor(cmd.Context(), f, o, true)
+			s, err := open(cmd.Context(), f, o, true)
 			if err != nil {
 				return err
 			}

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/kamino-dev/kamino/api/v1alpha1"
 	"github.com/kamino-dev/kamino/internal/cli/output"
@@ -94,9 +92,3 @@ func cutShort(cause error, goOn string) error {
 }
 
 func asCloudError(err error, to **cloud.Error) bool { return errors.As(err, to) }
-
-// capital begins a sentence with a capital letter.
-func capital(text string) string {
-	r, size := utf8.DecodeRuneInString(text)
-	return string(unicode.ToUpper(r)) + text[size:]
-}

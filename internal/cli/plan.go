@@ -95,7 +95,7 @@ func (s *session) unansweredPools(plans []policy.Plan, say bool) error {
 			continue
 		}
 		if say {
-			s.note("%s.", capital(plan.Status.Decision.Message))
+			s.note("%s.", wording.Capital(plan.Status.Decision.Message))
 		}
 		if n++; first == nil {
 			first = plan.Trouble
@@ -118,7 +118,7 @@ func (s *session) plans(ctx context.Context, pool string, from policySource) (po
 		s.note("PrototypePolicies are not installed in this cluster (`%s`): showing the decision of an empty policy.", v1alpha1.DefinitionsCommand)
 	}
 	for _, message := range planned.Said {
-		s.note("%s.", capital(message))
+		s.note("%s.", wording.Capital(message))
 	}
 	if planned.Unclaimed != "" {
 		s.note("No single policy decides for pool %s: showing the decision of an empty policy.", planned.Unclaimed)

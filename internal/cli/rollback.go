@@ -13,6 +13,7 @@ import (
 	"github.com/kamino-dev/kamino/internal/history"
 	"github.com/kamino-dev/kamino/internal/rebuild"
 	"github.com/kamino-dev/kamino/internal/recipe"
+	"github.com/kamino-dev/kamino/internal/wording"
 )
 
 const rollbackHelp = `Point the pool's recipe at an earlier version, and quarantine the current one, which no capture and no rollback then uses.
@@ -85,7 +86,7 @@ func (c *change) rollback(ctx context.Context, to string, replacing replaceFlags
 	}
 	deed := print.RolledBack(r, pace, c.dryRun)
 	if crowd := c.pools().ImageLimitWarning(ctx, c.history, r.To); crowd != "" {
-		deed.Lines = append(deed.Lines, capital(crowd)+".")
+		deed.Lines = append(deed.Lines, wording.Capital(crowd)+".")
 	}
 	made := recipe.OfRollback(r, c.provider, c.pool.ID)
 	if !r.Done {

@@ -28,12 +28,8 @@ type session struct {
 	meanwhile func()
 }
 
-func open(ctx context.Context, f *Factory, o *Options) (*session, error) {
-	return openFor(ctx, f, o, false)
-}
-
-// openFor opens a session. No one waits for a process that is alone.
-func openFor(ctx context.Context, f *Factory, o *Options, alone bool) (*session, error) {
+// open opens a session. No one waits for a process that is alone.
+func open(ctx context.Context, f *Factory, o *Options, alone bool) (*session, error) {
 	cluster, err := f.connect(o)
 	if err != nil {
 		return nil, err
@@ -74,7 +70,7 @@ func (f *Factory) note(format string, args ...any) {
 // inSession runs a verb with its clients.
 func inSession(f *Factory, o *Options, do func(ctx context.Context, s *session, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		s, err := open(cmd.Context(), f, o)
+		s, err := open(cmd.Context(), f, o, false)
 		if err != nil {
 			return err
 		}

@@ -100,7 +100,7 @@ func (f *Factory) fleetStatus(ctx context.Context, o *Options, pool string, form
 		own, at := *f, *o
 		own.Err, at.Kubeconfig, at.Context, at.Fleet, at.atEnd = says, c.Kubeconfig, c.Context, fleet.Flags{}, nil
 		defer at.end()
-		s, err := open(ctx, &own, &at)
+		s, err := open(ctx, &own, &at, false)
 		if err != nil {
 			return nil, err
 		}

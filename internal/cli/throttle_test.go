@@ -55,7 +55,7 @@ func TestAVerbSaysThatItWaitsForTheCloud(t *testing.T) {
 			}
 			f.Cloud = func(context.Context, *Options) (cloud.Provider, error) { return silentCloud(after), nil }
 			f.Engine = func(*cluster.Connection, cloud.Provider, *Options) runner.Engine { return nil }
-			s, err := open(ctx, f, &Options{})
+			s, err := open(ctx, f, &Options{}, false)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -11,7 +11,6 @@ import (
 	"github.com/kamino-dev/kamino/internal/joinhealth"
 	"github.com/kamino-dev/kamino/internal/node/nodestate"
 	"github.com/kamino-dev/kamino/internal/pool/nodecache"
-	"github.com/kamino-dev/kamino/internal/trial"
 )
 
 const (
@@ -70,7 +69,7 @@ func (d *joinTracker) compareCohorts(t *watchedPool, limits joinhealth.Limits, n
 		}
 	})
 	for kind := range reported {
-		reported[kind] = trial.IsProblem(kind)
+		reported[kind] = kind != corev1.NodeMemoryPressure && nodestate.ReportsProblem(kind) // the pods press on the memory
 	}
 	d.eachOfCohort(t, func(id [2]string, n joinhealth.CohortNode, node *corev1.Node) {
 		sample, seen := t.cohort.pods[id]

@@ -192,7 +192,10 @@ func (d *Decider) Pass(ctx context.Context) (after time.Duration, err error) {
 	if ctx.Err() != nil {
 		return 0, ctx.Err()
 	}
-	trouble := []error{w.unplaced, d.keepCandidates(ctx, w)}
+	trouble := []error{w.unplaced}
+	if d.Policies == nil {
+		trouble = append(trouble, keepCandidates(ctx, d.Client, d.Nodes.All(), d.pools, w.now))
+	}
 	for _, o := range wantedOf(d.pools) {
 		trouble = append(trouble, d.begin(ctx, w, o))
 	}

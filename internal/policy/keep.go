@@ -51,22 +51,18 @@ func keepUntil(all []keepable, isKept func(node string) bool, most time.Duration
 }
 
 // keepCandidates marks the node to keep of each pool, and removes all other marks: also those of policies that are gone.
-func (d *Decider) keepCandidates(ctx context.Context, w *observed) error {
-	if d.Policies != nil {
-		return nil
-	}
+func keepCandidates(ctx context.Context, kube client.Client, nodes []*corev1.Node, pools map[cloud.PoolID]*cachedOutcome, now time.Time) error {
 	marks := map[string]string{}
-	nodes := d.Nodes.All()
 	for _, n := range nodes {
 		if mark, found := n.Annotations[v1alpha1.KeptUntilAnnotation]; found {
 			marks[n.Name] = mark
 		}
 	}
 	wanted := map[string]string{}
-	for _, o := range d.pools {
+	for _, o := range pools {
 		spec := o.rules.spec
 		if most := spec.Selection.KeepFromScaleDown.Duration; most > 0 && o.rules.invalid == nil && !spec.Suspend && !spec.DryRun {
-			if name, until := keepUntil(o.keepables, func(node string) bool { return marks[node] != "" }, most, w.now); name != "" {
+			if name, until := keepUntil(o.keepables, func(node string) bool { return marks[node] != "" }, most, now); name != "" {
 				wanted[name] = until.UTC().Format(time.RFC3339)
 			}
 		}
@@ -74,16 +70,16 @@ func (d *Decider) keepCandidates(ctx context.Context, w *observed) error {
 	var problems []error
 	for _, n := range nodes {
 		if n.Annotations[v1alpha1.ReservationAnnotation] == "" && marks[n.Name] != wanted[n.Name] {
-			problems = append(problems, d.keep(ctx, n, wanted[n.Name]))
+			problems = append(problems, keep(ctx, kube, n, wanted[n.Name]))
 		}
 	}
 	return errors.Join(problems...)
 }
 
 // keep writes the mark of a node, or removes the mark if until is empty. An annotation of another client stays, and needs no mark.
-func (d *Decider) keep(ctx context.Context, cached *corev1.Node, until string) error {
+func keep(ctx context.Context, kube client.Client, cached *corev1.Node, until string) error {
 	now := &corev1.Node{}
-	err := d.Client.Get(ctx, client.ObjectKeyFromObject(cached), now)
+	err := kube.Get(ctx, client.ObjectKeyFromObject(cached), now)
 	if apierrors.IsNotFound(err) || err == nil && now.UID != cached.UID {
 		return nil
 	}
@@ -103,7 +99,7 @@ func (d *Decider) keep(ctx context.Context, cached *corev1.Node, until string) e
 		metav1.SetMetaDataAnnotation(&now.ObjectMeta, v1alpha1.KeptUntilAnnotation, until)
 		metav1.SetMetaDataAnnotation(&now.ObjectMeta, v1alpha1.ScaleDownDisabledAnnotation, "true")
 	}
-	err = d.Client.Patch(ctx, now, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	err = kube.Patch(ctx, now, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) { // the next pass decides again
 		return nil
 	}

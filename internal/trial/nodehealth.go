@@ -9,29 +9,19 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kamino-dev/kamino/internal/node/nodestate"
 )
 
-// problem matches conditions that report a problem when they are True, and health those that are good when True. Sources: Kubernetes,
-// node-problem-detector, EKS' node monitoring agent, AKS' conditions, the remedies of Cluster API.
-var (
-	problem = regexp.MustCompile(`Pressure|Unavailable|Unhealthy|NotReady|Deadlock|Readonly|ReadOnly|Corrupt|Frequent|Problem|Scheduled$|Shutdown|Reboot|` +
-		`Error|Fail|Fault|Fatal|Unregister|Degraded|Exhausted|Broken|Hung|Stuck|Stall|Leak|Lost|Down$|Missing|Crash|Oops|Panic|Throttl|Overload|` +
-		`Timeout|Issue|Bad|Slow|Skew|OOM|OutOf|Conflict|` +
-		`Invalid|Expired|Interrupt|Maintenance|Terminat|Preempt`)
-	health = regexp.MustCompile(`(Ready|Healthy|Available|Enforced|Enabled|Active|OK|Ok|Synced|Configured|Initialized|Installed|Connected|Established|Succeeded)$`)
-)
-
-// IsProblem reports whether a condition of this type reports a problem of the node when it is True. MemoryPressure depends on the pods.
-func IsProblem(condition corev1.NodeConditionType) bool {
-	return condition != corev1.NodeMemoryPressure && problem.MatchString(string(condition))
-}
+// health matches conditions that are good when they are True. Sources: those of nodestate.ReportsProblem.
+var health = regexp.MustCompile(`(Ready|Healthy|Available|Enforced|Enabled|Active|OK|Ok|Synced|Configured|Initialized|Installed|Connected|Established|Succeeded)$`)
 
 // conditions compares conditions that report a problem, and conditions of health that only this node lacks. A condition of unknown
 // meaning is a disagreement.
 func (c *comparison) conditions() {
 	for _, condition := range c.node.Node.Status.Conditions {
 		kind := string(condition.Type)
-		isProblem := problem.MatchString(kind)
+		isProblem := nodestate.ReportsProblem(condition.Type)
 		isHealth := !isProblem && health.MatchString(kind)
 		isTrue := condition.Status == corev1.ConditionTrue
 		if condition.Type == corev1.NodeReady || isTrue == isHealth {

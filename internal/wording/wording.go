@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Count writes a number with its noun: "1 node", "3 nodes".
@@ -89,4 +91,13 @@ func Controls(r rune) bool {
 		return true
 	}
 	return false
+}
+
+// Capital begins a sentence with a capital letter.
+func Capital(text string) string {
+	if text == "" {
+		return ""
+	}
+	r, size := utf8.DecodeRuneInString(text)
+	return string(unicode.ToUpper(r)) + text[size:]
 }

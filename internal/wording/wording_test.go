@@ -111,3 +111,11 @@ func TestControls(t *testing.T) {
 		}
 	}
 }
+
+func TestCapital(t *testing.T) {
+	for text, want := range map[string]string{"": "", "a node": "A node", "Élan": "Élan", "élan": "Élan", "3 nodes": "3 nodes"} {
+		if got := Capital(text); got != want {
+			t.Errorf("%q becomes %q, want %q", text, got, want)
+		}
+	}
+}

@@ -46,7 +46,7 @@ func (s ofAccounts) actions() []*action {
 	}
 }
 
-// targetGroups: all instances of a group are registered. Nobody checks their health, so no target group is InService.
+// targetGroups: all instances of a group are registered. No one checks their health, so no target group is InService.
 func (s ofGroups) targetGroups(_ *call, _ *state, g *group) (query.Element, error) {
 	return query.Of("", query.List("LoadBalancerTargetGroups", "member", g.Targets, func(arn string) query.Element {
 		return query.Of("", query.Text("LoadBalancerTargetGroupARN", arn), query.Text("State", "Added"))

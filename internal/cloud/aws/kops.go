@@ -153,7 +153,7 @@ func (p *PoolProvider) setByParameter(ctx context.Context, op string, ref group,
 		}
 	}
 	if r.parameter.ami != ami {
-		if err := p.setParameter(ctx, ref.region, r.parameter.name, ami); err != nil {
+		if err := writeParameter(ctx, p.account, ref.region, r.parameter.name, ami); err != nil {
 			_, undo := p.templateWithImage(ctx, op, ref, r, ec2types.Image{ImageId: sdk.String(r.parameter.ami)}, r.parameter.ami)
 			return false, errors.Join(err, undo)
 		}
@@ -175,7 +175,7 @@ func (p *PoolProvider) newestWithImage(ctx context.Context, op string, ref group
 		if err != nil || number <= newest+1 {
 			return r, number, err
 		}
-		if r.parameter, err = p.parameter(ctx, ref.region, r.parameter.name); err != nil {
+		if r.parameter, err = readParameter(ctx, p.account, ref.region, r.parameter.name); err != nil {
 			return r, 0, err
 		}
 		newest, r.number = number, number-1 // AWS may not show it yet, but knows it as a source

@@ -28,8 +28,8 @@ type imageParameter struct {
 // usable reports whether Kamino can promote by the parameter.
 func (p imageParameter) usable() bool { return p.ami != "" && p.obstacle == "" }
 
-// parameter reads a parameter. A missing one is no error.
-func (a *account) parameter(ctx context.Context, region, name string) (imageParameter, error) {
+// readParameter reads a parameter. A missing one is no error.
+func readParameter(ctx context.Context, a *account, region, name string) (imageParameter, error) {
 	out, err := a.ssm(region).GetParameter(ctx, &ssm.GetParameterInput{Name: sdk.String(name)})
 	found := imageParameter{name: name}
 	if isCode(err, "ParameterNotFound") {
@@ -52,8 +52,8 @@ func (a *account) parameter(ctx context.Context, region, name string) (imagePara
 	return found, nil
 }
 
-// setParameter changes the value of a parameter. Without a type, Systems Manager refuses to create one: a person has deleted it.
-func (a *account) setParameter(ctx context.Context, region, name, ami string) error {
+// writeParameter changes the value of a parameter. Without a type, Systems Manager refuses to create one: a person has deleted it.
+func writeParameter(ctx context.Context, a *account, region, name, ami string) error {
 	_, err := a.ssm(region).PutParameter(ctx, &ssm.PutParameterInput{Name: sdk.String(name), Value: sdk.String(ami), Overwrite: sdk.Bool(true)})
 	return fail("write", text("parameter "+name), err)
 }

@@ -98,7 +98,7 @@ func (a *account) recipe(ctx context.Context, ref group) (recipe, error) {
 		r.image, err = a.imageTextOf(ctx, ref.region, sdk.ToString(r.data.ImageId))
 	}
 	if name := r.parameterName(); name != "" && err == nil {
-		r.parameter, err = a.parameter(ctx, ref.region, name)
+		r.parameter, err = readParameter(ctx, a, ref.region, name)
 	}
 	return r, err
 }

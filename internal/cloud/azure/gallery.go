@@ -126,7 +126,7 @@ func (p *ImageProvider) pollPrerequisites(ctx context.Context, s scaleSet) (prer
 }
 
 // reportFailure reports a failed gallery or definition once, to the capture that needed the resource. The next call tries again.
-func (p *ImageProvider) reportFailure(h prerequisites, snapshotID string) error {
+func reportFailure(p *ImageProvider, h prerequisites, snapshotID string) error {
 	if h.failed == "" {
 		return nil
 	}

@@ -20,7 +20,7 @@ func (p *ImageProvider) EnsureImage(ctx context.Context, spec cloud.VersionSpec)
 	}
 	parents, err := p.pollPrerequisites(ctx, r.scaleSet)
 	if err == nil {
-		err = p.reportFailure(parents, spec.SnapshotID)
+		err = reportFailure(p, parents, spec.SnapshotID)
 	}
 	if err != nil {
 		return cloud.Image{}, err

@@ -43,7 +43,7 @@ func (s *session) disableImage(ctx context.Context) (*disabledImage, error) {
 		return nil, err
 	}
 	out := &disabledImage{}
-	if out.listed, err = s.listsOf(ctx, id); err != nil {
+	if out.listed, err = listsOf(ctx, s, id); err != nil {
 		return nil, err
 	}
 	if out.changed, err = s.changeDisabled(ctx, id); err != nil {
@@ -54,7 +54,7 @@ func (s *session) disableImage(ctx context.Context) (*disabledImage, error) {
 }
 
 // listsOf says which lists without IncludeDisabled have an image.
-func (s *session) listsOf(ctx context.Context, id string) (string, error) {
+func listsOf(ctx context.Context, s *session, id string) (string, error) {
 	var in []string
 	for name, list := range map[string]*ec2.DescribeImagesInput{
 		"by its ID": {ImageIds: []string{id}}, "of the account's images": {Owners: []string{"self"}, Filters: s.ours()},

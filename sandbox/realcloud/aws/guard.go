@@ -65,10 +65,10 @@ func (s *session) Admit(ctx context.Context, r realcloud.Request) error {
 
 // admitNew refuses to make what lacks the tags of the run.
 func (s *session) admitNew(action string, does rule, in *query.Value) error {
-	if does.tagged != "" && !s.hasTags(in, does.tagged) {
+	if does.tagged != "" && !hasTags(s, in, does.tagged) {
 		return realcloud.Refuse(action, "%s", "the new "+does.tagged+" lacks the tags of the run")
 	}
-	if at := in.At("LaunchTemplateData"); at != nil && (!s.hasTags(at, "instance") || !s.hasTags(at, "volume") || !s.hasTags(at, "network-interface")) {
+	if at := in.At("LaunchTemplateData"); at != nil && (!hasTags(s, at, "instance") || !hasTags(s, at, "volume") || !hasTags(s, at, "network-interface")) {
 		return realcloud.Refuse(action, "%s", "the template does not give the tags of the run to instances, volumes and network interfaces")
 	}
 	return nil
@@ -102,7 +102,7 @@ func (s *session) admitOld(ctx context.Context, action string, does rule, form u
 }
 
 // hasTags reports whether a request gives a new resource of a type both tags of the run.
-func (s *session) hasTags(in *query.Value, kind string) bool {
+func hasTags(s *session, in *query.Value, kind string) bool {
 	all := in.List("Tags")
 	for _, spec := range in.List("TagSpecification") {
 		if spec.Get("ResourceType") == kind {

@@ -95,10 +95,6 @@ func isEnded(i *types.Instance) bool {
 	return i.State.Name == types.InstanceStateNameTerminated || i.State.Name == types.InstanceStateNameShuttingDown
 }
 
-func (s *session) inSubnet(n int) func(*ec2.RunInstancesInput) {
-	return func(in *ec2.RunInstancesInput) { in.SubnetId = sdk.String(s.subnets[n]) }
-}
-
 // instance is an instance of the run; nil while it is not shown.
 func (s *session) instance(ctx context.Context, id string) (*types.Instance, error) {
 	out, err := s.ec2.DescribeInstances(ctx, &ec2.DescribeInstancesInput{Filters: append(s.ours(), filter("instance-id", id))})
@@ -243,7 +239,7 @@ func (s *session) tokenVolume(ctx context.Context) (string, error) {
 }
 
 func (s *session) tokenInstance(ctx context.Context) (string, error) {
-	return s.beside(ctx, "token", "1", s.inSubnet(0))
+	return s.beside(ctx, "token", "1", func(in *ec2.RunInstancesInput) { in.SubnetId = sdk.String(s.subnets[0]) })
 }
 
 // keepTokens makes a volume and an instance with client tokens at the begin of a run. They stay until its end; the last check ends
