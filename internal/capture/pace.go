@@ -98,8 +98,40 @@ func delayAfter(p *v1alpha1.Prototype, r *v1alpha1.TrialRecord, done plan.Action
 	return 0
 }
 
-// retries counts the consecutive errors of each Prototype and each orphan, by a key. It is safe for concurrent use.
-type retries struct{ errors sync.Map }
+// retries counts the consecutive errors of each Prototype and each orphan, and the equal actions in a row, by a key. It is safe for
+// concurrent use.
+type retries struct{ errors, actions sync.Map }
+
+// freeRepeats is how many times in a row the same action is done at once. A capture deletes several versions like this.
+const freeRepeats = 8
+
+// repeated is the delay after an action that comes again and again, because the world does not show its effect: doubled for each
+// repetition. Without it, such a capture sends requests in each moment.
+func (r *retries) repeated(key string, d plan.Decision) time.Duration {
+	v, _ := r.actions.Load(key)
+	row, _ := v.(repeats)
+	if row.of != d {
+		row = repeats{of: d}
+	}
+	row.times++
+	r.actions.Store(key, row)
+	if row.times <= freeRepeats {
+		return 0
+	}
+	return min(minPause<<min(row.times-freeRepeats, 16), maxBackOff)
+}
+
+// repeats are equal decisions in a row.
+type repeats struct {
+	of    plan.Decision
+	times int
+}
+
+// forget ends the counts of a Prototype that is gone.
+func (r *retries) forget(key string) {
+	r.errors.Delete(key)
+	r.actions.Delete(key)
+}
 
 // delay is the delay after an error: doubled for each consecutive error, but at least the cloud's Retry-After.
 func (r *retries) delay(key string, err error, now time.Time) time.Duration {

@@ -3,6 +3,8 @@ package capture
 import (
 	"testing"
 	"time"
+
+	"github.com/kamino-dev/kamino/internal/capture/plan"
 )
 
 // TestPollsOfAPublication: the poll after the end of a publication is late by at most the time waited, although the wait begins
@@ -30,5 +32,44 @@ func TestPollsOfAPublication(t *testing.T) {
 				t.Errorf("%s of %s: the poll is late by %s, at most %s; %d polls", name, whole, late, most, polls)
 			}
 		}
+	}
+}
+
+// TestRepeatedActions: the first repetitions are done at once, then each waits longer. Another decision, or the end of the Prototype, begins anew.
+func TestRepeatedActions(t *testing.T) {
+	var r retries
+	begin, wait := plan.Decision{Do: plan.BeginTrial}, plan.Decision{Do: plan.Wait, Why: plan.ForTrial}
+	for range freeRepeats {
+		if got := r.repeated("a", begin); got != 0 {
+			t.Fatalf("an early repetition waits %s", got)
+		}
+	}
+	last := time.Duration(0)
+	for range 6 {
+		got := r.repeated("a", begin)
+		if got <= last || got > maxBackOff {
+			t.Errorf("after %s comes %s", last, got)
+		}
+		last = got
+	}
+	for range 20 {
+		last = r.repeated("a", begin)
+	}
+	if last != maxBackOff {
+		t.Errorf("the longest delay is %s, want %s", last, maxBackOff)
+	}
+	if got := r.repeated("b", begin); got != 0 {
+		t.Errorf("another Prototype waits %s", got)
+	}
+	r.repeated("a", wait)
+	if got := r.repeated("a", begin); got != 0 {
+		t.Errorf("an action behind a wait waits %s", got)
+	}
+	for range 2 * freeRepeats {
+		r.repeated("a", begin)
+	}
+	r.forget("a")
+	if got := r.repeated("a", begin); got != 0 {
+		t.Errorf("after the end it waits %s", got)
 	}
 }

@@ -166,13 +166,14 @@ func (e *Engine) observeAndAct(ctx context.Context, r rooms, w *pass) (Result, e
 	decision := plan.Next(w.facts)
 	report(w, decision, e.now())
 	e.Log.V(1).Info("decided", "prototype", w.p.Name, "decision", decision.String())
+	repeated := e.retries.repeated(w.p.Name, decision)
 	if decision.Do == plan.Wait {
 		return Result{After: pollDelay(w.p, decision.Why, e.now())}, nil
 	}
 	if err := r.act(ctx, w, decision); err != nil {
 		return Result{}, r.failures.failFinally(w, decision, err)
 	}
-	return Result{After: delayAfter(w.p, w.record.Trial, decision.Do, e.now())}, nil
+	return Result{After: max(repeated, delayAfter(w.p, w.record.Trial, decision.Do, e.now()))}, nil
 }
 
 func (e *Engine) notifyObserver(ctx context.Context, before, after *v1alpha1.Prototype) {
@@ -196,7 +197,7 @@ func (e *Engine) removeFinalizer(ctx context.Context, p *v1alpha1.Prototype) (Re
 			return Result{After: e.retries.delay(p.Name, err, e.now())}, fmt.Errorf("remove finalizer of prototype %s: %w", p.Name, err)
 		}
 	}
-	e.retries.reset(p.Name)
+	e.retries.forget(p.Name)
 	return Result{Done: true}, nil
 }
 

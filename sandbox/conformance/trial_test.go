@@ -24,7 +24,7 @@ func newTrial(t *testing.T) (*cloudEnv, cloud.TrialSpec) {
 // capacity and errors of Azure prove nothing about the version; errors of the guest do. A different process sees
 // the same result, and no objects are left.
 func TestErrorOfFailedTrial(t *testing.T) {
-	const words = "Azure's own words."
+	const words = "Azure's own words"
 	for name, test := range map[string]struct {
 		fault         fault.Fault
 		atOnce        bool
@@ -35,7 +35,7 @@ func TestErrorOfFailedTrial(t *testing.T) {
 		"no capacity in the zone": {fault: fault.Fault{Long: true, Code: "ZonalAllocationFailed"}, lacksCapacity: true},
 		"no such size":            {fault: fault.Fault{Status: http.StatusConflict, Code: "SkuNotAvailable"}, atOnce: true, lacksCapacity: true},
 		"no quota": {fault: fault.Fault{Status: http.StatusConflict, Code: "OperationNotAllowed",
-			Message: words + " Exceeding approved quota."}, atOnce: true, lacksCapacity: true},
+			Message: words + ". Exceeding approved quota."}, atOnce: true, lacksCapacity: true},
 		"the guest does not report": {fault: fault.Fault{Long: true, Phase: fault.After, Code: "OSProvisioningTimedOut"}, blamesImage: true},
 		"the guest fails":           {fault: fault.Fault{Long: true, Phase: fault.After, Code: "OSProvisioningClientError"}, blamesImage: true},
 		"Azure fails":               {fault: fault.Fault{Long: true, Phase: fault.After, Code: "OSProvisioningInternalError"}},

@@ -30,8 +30,8 @@ type besideRef struct {
 	// noun is "trial" or "workshop", and tag the tag with the name.
 	noun, tag string
 	name      string
-	// owner is the UID of the Prototype of a workshop; empty for a trial, which has another name for each attempt. EC2 returns the terminated
-	// instance of an owner before to a launch with its token.
+	// owner is the UID of the Prototype. A later capture of the same version has the same name, and EC2 returns the terminated instance of the
+	// former owner to a launch with its token, or refuses the token.
 	owner string
 }
 
@@ -317,10 +317,7 @@ func (l launches) list(ctx context.Context, kind besideRef, pools []cloud.PoolID
 			if !ok || stateOf(m) == types.InstanceStateNameTerminated {
 				continue
 			}
-			ref := besideRef{group: at, noun: kind.noun, tag: kind.tag, name: tagOf(m.Tags, kind.tag)}
-			if kind == workshops {
-				ref.owner = tagOf(m.Tags, cloud.TagUID)
-			}
+			ref := besideRef{group: at, noun: kind.noun, tag: kind.tag, name: tagOf(m.Tags, kind.tag), owner: tagOf(m.Tags, cloud.TagUID)}
 			if sdk.ToString(m.ClientToken) != ref.token() {
 				continue
 			}

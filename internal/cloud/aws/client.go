@@ -226,28 +226,22 @@ func (a *account) recordDeleted(region, id string) {
 // deletion after one without an answer, and shows no such resource, the error is that of the read.
 func deleteByID(a *account, of fmt.Stringer, id string, send, read func() error) error {
 	err := send()
+	a.mu.Lock()
+	before := a.unanswered[id]
 	kind := cloud.KindOf(fail("delete", of, err))
-	if before := noteAnswer(a, id, kind); before && kind == cloud.Denied {
+	switch kind { //nolint:exhaustive // other answers say what happened
+	case cloud.Unavailable:
+		a.unanswered[id] = true
+	case "":
+		delete(a.unanswered, id)
+	}
+	a.mu.Unlock()
+	if before && kind == cloud.Denied {
 		if shown := read(); isNotFound(shown) {
-			noteAnswer(a, id, cloud.NotFound)
 			return shown
 		}
 	}
 	return err
-}
-
-// noteAnswer keeps the IDs whose deletion had no answer until AWS says what became of them. It returns whether the ID was kept.
-func noteAnswer(a *account, id string, kind cloud.Kind) (before bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	before = a.unanswered[id]
-	switch kind { //nolint:exhaustive // other answers leave the question open
-	case cloud.Unavailable:
-		a.unanswered[id] = true
-	case "", cloud.NotFound:
-		delete(a.unanswered, id)
-	}
-	return before
 }
 
 // forgetDeleted removes the record of a deletion.

@@ -19,7 +19,7 @@ var trials = besideRef{noun: "trial", tag: tagTrial}
 
 func trialOf(spec cloud.TrialSpec) (besideRef, error) {
 	ref, err := parsePool(spec.Pool)
-	return besideRef{group: ref, noun: trials.noun, tag: trials.tag, name: spec.Name}, err
+	return besideRef{ref, trials.noun, trials.tag, spec.Name, spec.Tags[cloud.TagUID]}, err
 }
 
 // PreflightTrial implements cloud.PoolProvider.
