@@ -35,7 +35,7 @@ func TestPollsOfAPublication(t *testing.T) {
 	}
 }
 
-// TestRepeatedActions: the first repetitions are done at once, then each waits longer. Another decision, or the end of the Prototype, begins anew.
+// TestRepeatedActions: the first repetitions are done at once, then each waits longer. Another decision, or the end of the Prototype, ends the count.
 func TestRepeatedActions(t *testing.T) {
 	var r retries
 	begin, wait := plan.Decision{Do: plan.BeginTrial}, plan.Decision{Do: plan.Wait, Why: plan.ForTrial}
