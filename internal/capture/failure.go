@@ -88,7 +88,8 @@ func copyFailureMessage(w *pass, why plan.Reason) string {
 			"which was attached: %s. Kamino discards both and publishes nothing. Let nothing reboot a workshop (%s), then %s",
 			w.copyRecord().Workshops, pool, n, w.copy.late, page.Kured, retryRemedy(w))
 	case plan.CopyUnusable:
-		return fmt.Sprintf("no usable copy of the disk of node %s was made in %d attempts: %s. Capture the node when no packages are installed there, or capture another node",
+		return fmt.Sprintf("no usable copy of the disk of node %s was made in %d attempts: %s. Capture the node when no packages are installed there, "+
+			"or capture another node",
 			n, w.copyRecord().Try, orNothing(copyTrouble(w)))
 	case plan.DeadlineExceeded:
 		if servesForPatch(w) {
@@ -302,8 +303,8 @@ func donorGoneMessage(w *pass) string {
 		removed = "was stopped or removed, and the Node was deleted"
 	}
 	if r := w.donor.reservation; r != nil && r.Protection != "" && !w.p.Spec.Settings.CopiesDonor() {
-		remedy = fmt.Sprintf("The node was out of service, so pool %s can be one node smaller than before. Raise its size by one if no autoscaler does, then capture another node",
-			w.p.Spec.Pool)
+		remedy = fmt.Sprintf("The node was out of service, so pool %s can be one node smaller than before. Raise its size by one if no autoscaler does, "+
+			"then capture another node", w.p.Spec.Pool)
 	}
 	return fmt.Sprintf("the instance of node %s %s during the capture. %s", n, removed, remedy)
 }

@@ -211,7 +211,8 @@ func TestForgedWarmRecord(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: warmName(s.pool), Namespace: "kamino-system", Annotations: map[string]string{warmAnnotation: text}}}
+			lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: warmName(s.pool), Namespace: "kamino-system",
+				Annotations: map[string]string{warmAnnotation: text}}}
 			if _, err := s.kube.CoordinationV1().Leases("kamino-system").Create(t.Context(), lease, metav1.CreateOptions{}); err != nil {
 				t.Fatal(err)
 			}

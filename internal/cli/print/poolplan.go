@@ -296,11 +296,8 @@ func captureLines(p PoolPlan) []string {
 	if n := len(p.Evicts); n > 0 {
 		add("evict %s: %s", wording.Count(n, "pod"), wording.Names(p.Evicts))
 	}
-	if p.Joins.Profile != "" && p.Joins.Why != "" {
-		add("generalize the disk with profile %s%s", p.Joins.Profile, because(p.Joins))
-		if p.Joins.Caution != "" {
-			add("%s. To prevent it, %s", p.Joins.Caution, bootstrapkind.NameReusedRemedy)
-		}
+	for _, message := range joinSentences(p.Joins) {
+		add("%s", message)
 	}
 	if c := p.Change; c != nil {
 		add("change the recipe of pool %s:", p.Pool)
@@ -322,6 +319,18 @@ func captureLines(p PoolPlan) []string {
 		add("make more changes that could not be determined: %s", p.Error)
 	}
 	return lines
+}
+
+// joinSentences name the profile of the disk, and what may happen to nodes that join with it.
+func joinSentences(j bootstrapkind.Answer) (all []string) {
+	if j.Profile == "" || j.Why == "" {
+		return nil
+	}
+	all = append(all, fmt.Sprintf("generalize the disk with profile %s%s", j.Profile, because(j)))
+	if j.Caution != "" {
+		all = append(all, fmt.Sprintf("%s. To prevent it, %s", j.Caution, bootstrapkind.NameReusedRemedy))
+	}
+	return all
 }
 
 func durationSentence(p PoolPlan) string {

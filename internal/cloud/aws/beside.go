@@ -30,8 +30,8 @@ type besideRef struct {
 	// noun is "trial" or "workshop", and tag the tag with the name.
 	noun, tag string
 	name      string
-	// owner is the UID of the Prototype. A later capture of the same version has the same name, and EC2 returns the terminated instance of the
-	// former owner to a launch with its token, or refuses the token.
+	// owner is the UID of the Prototype. A later capture of the same version has the same name: to a launch with the same token, EC2 returns the
+	// terminated instance of the former owner, or an error.
 	owner string
 }
 

@@ -37,7 +37,8 @@ func TestActionsAreDeclared(t *testing.T) {
 			}
 		}
 		if len(u.ByTags) == 0 || u.Statement == "" || u.Where != "" ||
-			!slices.Contains([]string{"", cloud.ForInPlace, cloud.ForTrialApart, cloud.ForConsole, cloud.ForReboot, cloud.ForCopy, cloud.ForRebuild, cloud.ForQuarantine, cloud.ForWarmPool, cloud.ForParameter}, u.Feature) {
+			!slices.Contains([]string{"", cloud.ForInPlace, cloud.ForTrialApart, cloud.ForConsole, cloud.ForReboot,
+				cloud.ForCopy, cloud.ForRebuild, cloud.ForQuarantine, cloud.ForWarmPool, cloud.ForParameter}, u.Feature) {
 			t.Errorf("a use without a statement, or with an unknown feature: %+v", u)
 		}
 		for _, kind := range u.Kinds {
