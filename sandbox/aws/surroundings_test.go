@@ -31,9 +31,9 @@ func TestSurroundings(t *testing.T) {
 	ok(c.asg.DescribeScheduledActions(t.Context(), &autoscaling.DescribeScheduledActionsInput{}))(t)
 	_, err := c.asg.UpdateAutoScalingGroup(t.Context(),
 		&autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: name,
-			InstanceMaintenancePolicy: &types.InstanceMaintenancePolicy{MinHealthyPercentage: sdk.Int32(90), MaxHealthyPercentage: sdk.Int32(120)}})
+			CapacityReservationSpecification: &types.CapacityReservationSpecification{CapacityReservationPreference: "none"}})
 	wantCode(t, err, refused, "ValidationError")
-	if !strings.Contains(err.Error(), "InstanceMaintenancePolicy") {
+	if !strings.Contains(err.Error(), "CapacityReservationSpecification") {
 		t.Errorf("the parameter is not named: %v", err)
 	}
 }

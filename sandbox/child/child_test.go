@@ -30,7 +30,8 @@ func TestProcess(t *testing.T) {
 		"runs":  `trap 'exit 7' INT; echo "$WORD"; kill -INT $$; sleep 60`,
 		"ended": "echo hello; exit 7",
 	} {
-		p, err := Start(programs().Command(t.Context(), "sh", "-c", script), filepath.Join(t.TempDir(), "log"))
+		log := filepath.Join(t.TempDir(), "log")
+		p, err := Start(programs().Command(t.Context(), "sh", "-c", script), log)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -38,7 +39,7 @@ func TestProcess(t *testing.T) {
 		if err := p.Stop(); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		if err := p.Trouble(errors.New("late")); err.Error() != "late; output of -c:\nhello\n" {
+		if err := p.Trouble(errors.New("late")); err.Error() != "late; end of "+log+":\nhello\n" {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -27,7 +27,7 @@ const (
 	// mostPasses is more than a capture takes from here on.
 	mostPasses = 300
 
-	brokenText = "The replica in westus2 could not be written."
+	brokenText = "The replica in westus2 could not be written"
 )
 
 // TestErrorOfFailedCreation: Azure refuses a part of an image version, or accepts the part and fails later. Azure's

@@ -50,6 +50,7 @@ var worldMakers = map[string]string{
 	"moving sandbox.Environment":                 "the Python original, which changes the cloud before Kamino comes",
 	`clusterapi "kubeconfig"`:                    "the reader of a page makes the account",
 	"clusterapi sandbox.Env":                     "the same",
+	"karpenter sandbox.Programs":                 "the reader of a page finds kamino in the PATH",
 	`clusterapi "KAMINO_MANAGEMENT_KUBECONFIG="`: "an account with fewer rights",
 }
 
