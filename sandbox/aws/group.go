@@ -2,7 +2,6 @@ package aws
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -164,9 +163,6 @@ var groupParameters = []string{
 	"InstanceMaintenancePolicy", "AvailabilityZoneDistribution",
 }
 
-// nested are parameters with parts that groups keep and return as written.
-var nested = []string{"InstanceMaintenancePolicy", "AvailabilityZoneDistribution"}
-
 // write reads the common parameters of create and update into a group; on an error the group is unchanged.
 func (s groups) write(c *call, st *state, g *group) *problem {
 	for _, name := range c.in.Names() {
@@ -202,17 +198,7 @@ func (s groups) write(c *call, st *state, g *group) *problem {
 			changed.Settings[name] = c.in.Get(name)
 		}
 	}
-	changed.Nested = maps.Clone(g.Nested)
-	for _, name := range nested {
-		if c.in.Has(name) {
-			if changed.Nested == nil {
-				changed.Nested = map[string]*query.Value{}
-			}
-			if changed.Nested[name] = c.in.At(name).Copy(); c.in.Get(name+".MinHealthyPercentage") == "-1" { // clears the policy
-				delete(changed.Nested, name)
-			}
-		}
-	}
+	changed.Nested = nestedIn(c.in, g.Nested)
 	if c.in.Has("NewInstancesProtectedFromScaleIn") {
 		changed.Protect = c.in.True("NewInstancesProtectedFromScaleIn")
 	}
@@ -383,14 +369,11 @@ func (s groups) describe(c *call, st *state) (query.Element, error) {
 			all = append(all, g)
 		}
 	}
-	whole := !c.in.Has("IncludeInstances") || c.in.True("IncludeInstances")
-	return listed(s.backend, c, "AutoScalingGroups", all, 0, 100, func(g *group) query.Element {
-		e := s.element(st, g)
-		if !whole {
-			e.Kids = slices.DeleteFunc(e.Kids, func(kid query.Element) bool { return kid.Name == "Instances" })
-		}
-		return e
-	})
+	element := func(g *group) query.Element { return s.element(st, g) }
+	if c.in.Has("IncludeInstances") && !c.in.True("IncludeInstances") {
+		element = func(g *group) query.Element { return withoutInstances(s.element(st, g)) }
+	}
+	return listed(s.backend, c, "AutoScalingGroups", all, 0, 100, element)
 }
 
 // groupFits compares a group with the filters. Only filters on tags exist.
@@ -477,11 +460,7 @@ func (s groups) element(st *state, g *group) query.Element {
 	for _, d := range settings {
 		e.Kids = append(e.Kids, query.Text(d.name, g.Settings[d.name]))
 	}
-	for _, name := range nested {
-		if v := g.Nested[name]; v != nil {
-			e.Kids = append(e.Kids, asWritten(name, v))
-		}
-	}
+	e.Kids = append(e.Kids, nestedElements(g.Nested)...)
 	switch {
 	case g.Template != nil:
 		e.Kids = append(e.Kids, specElement("LaunchTemplate", *g.Template))
@@ -509,22 +488,4 @@ func operatorElementOf(by string) query.Element {
 
 func specElement(name string, t spec) query.Element {
 	return query.Of(name, query.Text("LaunchTemplateId", t.ID), query.Text("LaunchTemplateName", t.Name), query.Text("Version", t.Version))
-}
-
-// asWritten returns a value with its written names, as Auto Scaling does.
-func asWritten(name string, v *query.Value) query.Element {
-	if v == nil || len(v.Parts) == 0 {
-		return leaf(name, v)
-	}
-	e := query.Element{Name: name}
-	if v.IsList() {
-		for _, one := range (&query.Value{Parts: map[string]*query.Value{"all": v}}).List("all") {
-			e.Kids = append(e.Kids, asWritten("member", one))
-		}
-		return e
-	}
-	for _, part := range v.Names() {
-		e.Kids = append(e.Kids, asWritten(part, v.Parts[part]))
-	}
-	return e
 }
