@@ -13,7 +13,7 @@ var trialCases = []testCase{
 	{"a trial apart builds an instance from the version and does not touch the pool", triesApart},
 	{"the instance of a trial apart belongs to no pool", triesOutside},
 	{"asked for again, a trial builds no second instance", triesOnce},
-	{"ending a trial again removes nothing, even if its version is used by then, and a later capture can have its name", endsOnce},
+	{"ending a trial again removes nothing, even if its version is used by then", endsOnce},
 	{"the trials of a pool are listed until they have ended, each as it can be ended by", listsTrials},
 	{"a trial of a missing version is not found and changes nothing", triesMissing},
 	{"preflight of a trial reports each obstacle", preflightsTrial},

@@ -212,9 +212,13 @@ var plantRows = []plantRow{
 		stays: []string{"opt/kops/bin/nodeup", "var/cache/nodeup/extracted/kubelet"},
 	},
 	{
-		what: "k3s and RKE2: what an agent is known by",
+		what: "k3s and RKE2: what an agent is known by, and the token that user data brings",
 		only: disk.Bootstrap,
-		gone: []string{"var/lib/rancher/k3s/agent/client-kubelet.key", "var/lib/rancher/k3s/agent/serving-kubelet.crt", "var/lib/rancher/rke2/agent/client-kube-proxy.key",
+		with: map[string]string{
+			"etc/rancher/k3s/config.yaml":        "server: https://10.0.0.5:6443\ntoken: K10planted::agent\n",
+			"etc/cloud/cloud.cfg.d/95-agent.cfg": "write_files:\n- {path: /etc/rancher/k3s/config.yaml, content: 'token: a'}\n",
+		},
+		gone: []string{"etc/rancher/k3s/config.yaml", "var/lib/rancher/k3s/agent/client-kubelet.key", "var/lib/rancher/k3s/agent/serving-kubelet.crt", "var/lib/rancher/rke2/agent/client-kube-proxy.key",
 			"var/lib/rancher/k3s/agent/client-k3s-controller.key", "etc/rancher/node/password", "var/lib/rancher/rke2/agent/pod-manifests/kube-proxy.yaml",
 			"etc/rancher/agent/cattle-id", "var/lib/rancher/agent/rancher2_connection_info.json", "var/lib/rancher/state/.physical_host_uuid"},
 	},
